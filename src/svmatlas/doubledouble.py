@@ -1,0 +1,76 @@
+"""Arithmetic with twice the precision of a double: a number is an unevaluated sum ``hi + lo``.
+
+The error-free transformations are Knuth's two-sum and the product by a fused multiply-add (Ogita, Rump and Oishi,
+"Accurate sum and dot product", 2005). Nothing here may be compiled with reassociation: the order is the algorithm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit, types
+from numba.extending import intrinsic
+
+UNIT = 2.0**-53
+"""Unit roundoff of a double."""
+UNIT_DD = 2.0**-102
+"""Relative error of one double-double operation (the textbook bounds are 2^-104 to 2^-102.4)."""
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a function that only kernels call: cached on disk, free of the GIL, IEEE division, no Python wrapper."""
+    return njit(
+        cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
+    )(function)  # fmt: skip
+
+
+def entry(function: Callable[..., Any]) -> Any:
+    """Compile a kernel that Python calls."""
+    return njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+
+
+@intrinsic
+def _fma(typingctx, a, b, c):  # type: ignore[no-untyped-def]
+    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        return builder.fma(*args)
+
+    return types.float64(types.float64, types.float64, types.float64), codegen
+
+
+@kernel
+def two_sum(a, b):  # type: ignore[no-untyped-def]
+    """``a + b`` as rounded sum and exact error."""
+    s = a + b
+    t = s - a
+    return s, (a - (s - t)) + (b - t)
+
+
+@kernel
+def two_prod(a, b):  # type: ignore[no-untyped-def]
+    """``a * b`` as rounded product and exact error."""
+    p = a * b
+    return p, _fma(a, b, -p)
+
+
+@kernel
+def dd_add(ah, al, bh, bl):  # type: ignore[no-untyped-def]
+    """Sum of two double-doubles."""
+    s, e = two_sum(ah, bh)
+    t, f = two_sum(al, bl)
+    s, e = two_sum(s, e + t)
+    return two_sum(s, e + f)
+
+
+@kernel
+def dd_mul(ah, al, bh, bl):  # type: ignore[no-untyped-def]
+    """Product of two double-doubles."""
+    p, e = two_prod(ah, bh)
+    return two_sum(p, e + (ah * bl + al * bh))
+
+
+@kernel
+def dd_axpy(sh, sl, x, yh, yl):  # type: ignore[no-untyped-def]
+    """``s + x * y`` for a double x and double-doubles s and y."""
+    p, e = two_prod(x, yh)
+    return dd_add(sh, sl, p, e + x * yl)

@@ -1,0 +1,265 @@
+"""The only gate: the user's data -> a ``Problem``, and solutions back to the user's units.
+
+    min over beta   1/2 |beta|^2 + C+ sum_{+} w_i xi_i + C- sum_{-} w_i xi_i     s.t.  x_i.beta >= 1 - xi_i, xi_i >= 0
+
+Rows are signed and augmented, ``x_i = y_i [x_i, B]``. Rows of one class that are equal are one point with the summed weight;
+rows of weight zero are dropped; rows of zeros are always inside the margin and bind nothing. Where the rows do not span all
+columns, they are replaced by coordinates in an orthonormal basis of what they span (the same inner products), so the rank
+r is the number of columns. All is scaled by a power of two, which is exact, to a mean square length near 1.
+
+**Jitter.** The targets 1 and the weights w_i are moved by relative amounts up to ``JITTER``, for all decisions and for no reported
+solution. Then at most r points can be on their margins at once, no three lines meet but by structure, and the facets tile the
+plane even where the data are tied. The jitter of targets acts at finite costs, that of weights at infinity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
+
+from svmatlas.facet import L, P, Q, Data
+from svmatlas.polygon import Region
+
+Floats = npt.NDArray[np.float64]
+
+JITTER = 2.0**-43
+"""Largest relative change of targets and weights (1e-13). Large against the rounding of the data (2^-53), so that ties of
+decimal numbers are ties; small against everything that a solution in doubles can show."""
+
+JITTER_BITS = 30
+"""The jitter is a multiple of JITTER / 2^30: two of N points coincide with probability N^2 / 2^31."""
+
+RANK_TOLERANCE = 2.0**-50
+"""Columns (scaled to length 1) whose independent part is below this times the larger dimension are rounding errors."""
+
+DROPPED, ZERO = -1, -2
+"""In ``Problem.point``: a row of weight zero; a row of zeros, inside the margin at all costs."""
+
+Bounds = tuple[tuple[float, float], tuple[float, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Signed, augmented, weighted, joined, factored and scaled data."""
+
+    data: Data
+    classes: npt.NDArray[Any]
+    point: npt.NDArray[np.intp]  # (n_rows,) point of each row of the user's X, or DROPPED or ZERO
+    weight: Floats  # (n_rows,) the user's weights
+    sign: Floats  # (n_rows,) +1 for classes[1]
+    X: Floats  # the user's X
+    bias: float
+    basis: Floats | None  # (d + 1, r) orthonormal, if the rows were replaced; None: the columns are the user's
+    by_rows: bool  # weights are recovered as X'alpha, since no basis is kept
+    exponent: int  # rows were multiplied by 2^exponent
+
+    @property
+    def n_points(self) -> int:
+        """Number of distinct points."""
+        return int(self.data.rows.shape[0])
+
+    def homogeneous(self, C_pos: Floats, C_neg: Floats) -> Floats:
+        """Costs (n,) and (n,) as internal homogeneous costs (n, 3)."""
+        with np.errstate(under="ignore"):
+            c = np.column_stack([C_pos, C_neg, np.ones_like(C_pos)])
+            c[:, :2] = np.ldexp(c[:, :2], -2 * self.exponent)
+        return c
+
+    def to_user(self, c: Floats) -> Floats:
+        """Internal homogeneous costs (n, 3) in the user's units, largest entry 1."""
+        c = np.array(c, dtype=float)
+        top = np.maximum(np.max(c[..., :2], axis=-1), np.finfo(float).tiny)
+        c = c / np.maximum(top, np.max(c, axis=-1))[..., None]
+        with np.errstate(under="ignore", over="ignore"):
+            if self.exponent > 0:
+                c[..., :2] = np.ldexp(c[..., :2], 2 * self.exponent)
+            else:
+                c[..., 2] = np.ldexp(c[..., 2], -2 * self.exponent)
+        return c / np.max(c, axis=-1, keepdims=True)
+
+    def spread_alpha(self, alpha: Floats, C_pos: float, C_neg: float) -> Floats:
+        """Dual variables of the points (internal units) as dual variables of the user's rows."""
+        out = np.zeros(self.point.size)
+        real = self.point >= 0
+        total = np.bincount(self.point[real], weights=self.weight[real], minlength=self.n_points)
+        share = self.weight[real] / total[self.point[real]]
+        out[real] = np.ldexp(alpha[self.point[real]], 2 * self.exponent) * share
+        zero = self.point == ZERO
+        cost = np.where(self.sign > 0, C_pos, C_neg)
+        out[zero] = (self.weight * cost)[zero]
+        return out
+
+    def weights_of(self, beta: Floats, alpha: Floats) -> tuple[Floats, float]:
+        """Coefficients and intercept from internal beta, or from the user's alpha where no basis was kept."""
+        if self.by_rows:
+            signed = alpha * self.sign
+            return signed @ self.X, float(self.bias * self.bias * signed.sum())
+        full = np.ldexp(beta if self.basis is None else self.basis @ beta, self.exponent)
+        d = self.X.shape[1]
+        return full[:d], float(full[d] * self.bias) if self.bias else 0.0
+
+
+def make_problem(X: Any, y: Any, bias: float, sample_weight: Any, random_state: Any) -> Problem:
+    """Check the user's data and turn them into a Problem; ValueError with a clear text for anything wrong."""
+    X = check_array(X, dtype=np.float64, order="C", input_name="X")
+    y = column_or_1d(y)
+    check_consistent_length(X, y)
+    bias = _check_bias(bias)
+    classes, sign = _check_labels(y)
+    weight = _check_weights(sample_weight, X.shape[0], sign)
+    rows, exponent = _scale(np.column_stack([X, np.full(X.shape[0], bias)]) if bias else X)
+    rows = rows * sign[:, None]
+    point, first = _join(rows, sign, weight)
+    rows = rows[first]
+    rows, basis, by_rows = _factor(rows)
+    total = np.bincount(point[point >= 0], weights=weight[point >= 0], minlength=rows.shape[0])
+    data = _data(rows, sign[first], total, check_random_state(random_state))
+    return Problem(data, classes, point, weight, sign, X, bias, basis, by_rows, exponent)
+
+
+def _check_bias(bias: Any) -> float:
+    value = float(bias)
+    if not np.isfinite(value) or value < 0:
+        raise ValueError(f"bias must be a finite number >= 0, got {bias!r}")
+    return value
+
+
+def _check_labels(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Floats]:
+    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
+        raise ValueError("y contains NaN or infinity")
+    classes, index = np.unique(y, return_inverse=True)
+    if classes.size != 2:
+        raise ValueError(f"y must hold exactly two classes, got {classes.size}: {classes[:5].tolist()}")
+    return classes, np.where(index == 1, 1.0, -1.0)
+
+
+def _check_weights(sample_weight: Any, n: int, sign: Floats) -> Floats:
+    if sample_weight is None:
+        return np.ones(n)
+    weight = np.array(check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"))
+    if weight.shape != (n,):
+        raise ValueError(f"sample_weight must have shape ({n},), got {weight.shape}")
+    if np.any(weight < 0):
+        raise ValueError(f"sample_weight must not be negative, row {int(np.argmin(weight))} is {weight.min()}")
+    if not (np.any(weight[sign > 0] > 0) and np.any(weight[sign < 0] > 0)):
+        raise ValueError("sample_weight is zero for all rows of a class")
+    return weight
+
+
+def _scale(rows: Floats) -> tuple[Floats, int]:
+    """Multiply by the power of two that brings the mean square length near 1."""
+    top = float(np.abs(rows).max(initial=0.0))
+    if top == 0.0:
+        return rows, 0
+    first = -int(np.frexp(top)[1])
+    rows = np.ldexp(rows, first)
+    mean = float(np.mean(np.einsum("ij,ij->i", rows, rows)))
+    second = -round(np.log2(mean) / 2)
+    return np.ldexp(rows, second), first + second
+
+
+def _join(rows: Floats, sign: Floats, weight: Floats) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Number the distinct rows of each class in order of appearance; returns (point of each row, first row of each point)."""
+    point = np.full(rows.shape[0], DROPPED, dtype=np.intp)
+    seen: dict[bytes, int] = {}
+    first = []
+    for i in range(rows.shape[0]):
+        if weight[i] == 0:
+            continue
+        if not rows[i].any():
+            point[i] = ZERO
+            continue
+        key = (rows[i] + 0.0).tobytes() + (b"+" if sign[i] > 0 else b"-")
+        if key not in seen:
+            seen[key] = len(first)
+            first.append(i)
+        point[i] = seen[key]
+    return point, np.array(first, dtype=np.intp)
+
+
+def _factor(rows: Floats) -> tuple[Floats, Floats | None, bool]:
+    """Rows with as many columns as their rank: (rows, orthonormal basis or None, whether the basis was not kept)."""
+    n, d = rows.shape
+    if n == 0:
+        return rows[:, :0], np.zeros((d, 0)), False
+    if d > n:
+        triangle = np.linalg.qr(rows.T, mode="r")
+        coordinates, _ = _independent(triangle.T)
+        return np.ascontiguousarray(coordinates), None, True
+    coordinates, basis = _independent(rows)
+    return np.ascontiguousarray(coordinates), basis, False
+
+
+def _independent(rows: Floats) -> tuple[Floats, Floats | None]:
+    """The same rows if their columns are independent; else coordinates in a basis of what they span."""
+    length = np.linalg.norm(rows, axis=0)
+    scaled = rows[:, length > 0] / length[length > 0]
+    _, sizes, directions = np.linalg.svd(scaled, full_matrices=False)
+    rank = int(np.sum(sizes > RANK_TOLERANCE * max(rows.shape)))
+    if rank == rows.shape[1]:
+        return rows, None
+    span = np.zeros((rows.shape[1], rank))
+    span[length > 0] = (directions[:rank] * length[length > 0]).T
+    basis, _ = np.linalg.qr(span)
+    return rows @ basis, basis
+
+
+def _data(rows: Floats, sign: Floats, weight: Floats, random: Any) -> Data:
+    n = rows.shape[0]
+    norm = np.linalg.norm(rows, axis=1) * (1 + 2.0**-50)  # an upper bound
+    steps = random.randint(-(2**JITTER_BITS), 2**JITTER_BITS, size=(2, n)) * 2.0**-JITTER_BITS
+    return Data(
+        rows=rows,
+        columns=np.ascontiguousarray(rows.T),
+        point=np.array([norm, JITTER * steps[0], weight, JITTER * steps[1] * weight]),
+        axis=np.where(sign > 0, P, Q).astype(np.int8),
+    )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Regions
+
+
+def check_bounds(region: Any) -> Bounds:
+    """The user's region as ((lo, hi), (lo, hi)); None is the whole quadrant."""
+    if region is None:
+        return ((0.0, np.inf), (0.0, np.inf))
+    try:
+        (a, b), (c, d) = region
+        bounds = ((float(a), float(b)), (float(c), float(d)))
+    except (TypeError, ValueError):
+        raise ValueError(f"region must be ((lo, hi), (lo, hi)) for C+ and C-, got {region!r}") from None
+    for name, (lo, hi) in zip(("C+", "C-"), bounds, strict=True):
+        if not (0 <= lo < hi) or np.isinf(lo):
+            raise ValueError(f"region: {name} needs 0 <= lo < hi, got ({lo}, {hi})")
+    return bounds
+
+
+def make_region(bounds: Bounds, exponent: int) -> Region:
+    """The polygon of a box of costs, in internal units, its sides in order: C- >= lo, C+ <= hi, C- <= hi, C+ >= lo."""
+    (p_lo, p_hi), (q_lo, q_hi) = (tuple(np.ldexp(b, -2 * exponent).tolist()) for b in bounds)
+    sides = [(0.0, 1.0, -q_lo)]
+    corners = []
+    if np.isfinite(p_hi):
+        corners.append((p_hi, q_lo, 1.0))
+        sides.append((-1.0, 0.0, p_hi))
+    else:
+        corners.append((1.0, 0.0, 0.0))
+    if np.isfinite(q_hi):
+        if np.isfinite(p_hi):
+            corners.append((p_hi, q_hi, 1.0))
+        sides.append((0.0, -1.0, q_hi))
+        corners.append((p_lo, q_hi, 1.0))
+    else:
+        if not np.isfinite(p_hi):
+            sides.append((0.0, 0.0, 1.0))
+        corners.append((0.0, 1.0, 0.0))
+    sides.append((1.0, 0.0, -p_lo))
+    corners.append((p_lo, q_lo, 1.0))
+    axis = {(1.0, 0.0, 0.0): P, (0.0, 1.0, 0.0): Q, (0.0, 0.0, 1.0): L}
+    lines = np.array(sides) + 0.0
+    return Region(lines, np.array(corners), np.array([axis.get(tuple(s), -1) for s in lines.tolist()], dtype=np.int8))
