@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, Data
-from svmatlas.polygon import ASK_PENCIL, ASK_SIGN, Region
+from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, Data, Region
+from svmatlas.polygon import ASK_PENCIL, ASK_SIGN
 
 Line = tuple[int, int, int]
 

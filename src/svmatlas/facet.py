@@ -35,6 +35,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from numba import types
+from numba.experimental import structref
+
 from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel
 
 OUTSIDE, INSIDE, MARGIN = 0, 1, 2
@@ -50,7 +53,9 @@ PULL, ALPHA, BETA, PULL_HI, PULL_LO, ALPHA_HI, ALPHA_LO, BETA_HI, BETA_LO, SCRAT
 BASIS, TRIANGLE, INVERSE = 0, 1, 2
 ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, MASS = 0, 1
-SIZE, REFINED, N_PULL = 0, 1, 2
+SIZE, REFINED, N_PULL, PENCIL = 0, 1, 2, 4
+CODE, CHECKED, SIGN = 0, 1, 2
+N_REFINED, N_CORNERS, N_ASKED, N_LISTED = 0, 1, 2, 3
 
 SHORTENED = 0.25
 """A vector that keeps less than this share of its length is orthogonalised again (loss of orthogonality <= 4 roundoffs)."""
@@ -71,28 +76,69 @@ class Data(NamedTuple):
     axis: npt.NDArray[np.int8]  # (N,) column of the cost that bounds alpha_i: P or Q
 
 
-class Maps(NamedTuple):
-    """Workspace: the affine maps of one facet. Few arrays, since each one costs compile time in every kernel."""
+class Region(NamedTuple):
+    """A convex part of the triangle of costs. Corner j ends side j and begins side j + 1."""
 
-    index: Ints  # MEMBER: the points of M; SLOT: place of each point in M, or -1
-    column: Floats  # (11, 4, r): PULL b, ALPHA A, BETA Beta, their double-doubles; SCRATCH; RHO: rho, scratch
-    square: Floats  # (3, r, r): BASIS Q, TRIANGLE R, INVERSE R^-1
-    score: Floats  # (3, N): score lines, see score_lines
-    bound: Floats  # (4, 4): ETA and LENGTH |Beta| and ETA_DD of each column; REAL: KAPPA, MASS sum of w_i |x_i| over I+, I-
-    table: Floats  # (n_sides + 2 r + 2, 6): sides, lines of M, two lines of the pencil: h and error bounds
-    count: Ints  # SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; then the codes of the pencil
+    sides: Floats  # (k, 3) lines h.c >= 0
+    corners: Floats  # (k, 3)
+    axis: npt.NDArray[np.int8]  # (k,) P, Q or L where the side is p = 0, q = 0 or l = 0; else -1
+
+
+@structref.register
+class TaskType(types.StructRef):  # type: ignore[misc]
+    """Numba's type of a Task."""
+
+
+class Task(structref.StructRefProxy):  # type: ignore[misc]
+    """The facet in hand with all workspaces, passed by reference between kernels. Its fields, first what is read:
+
+    rows, columns, point, axis      as in Data;  sides, corners, side_axis  as in Region
+    state (N,), jitter              the partition, and the factor of the jitter: 1 for decisions, 0 for solutions
+    answers (n, 5)                  questions with their exact answers (polygon.py)
+
+    then the maps of the facet:
+
+    index (2, N + r + 1)            MEMBER: the points of M; SLOT: place of each point in M, or -1
+    column (11, 4, r)               PULL b, ALPHA A, BETA Beta of each column, their double-doubles; SCRATCH; RHO: rho, scratch
+    square (3, r, r)                BASIS Q, TRIANGLE R, INVERSE R^-1
+    score (3, N)                    score lines, see score_lines
+    bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA, MASS sum of w_i |x_i| over I+, I-
+    table (n_sides + 2 r + 2, 6)    lines with error bounds: sides, those of M, two of the pencil
+    count                           SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes
+
+    and the polygon (first half) with the one that a clip makes of it (second half):
+
+    edge (2, 3, cap)                CODE of the edges; CHECKED: corner j satisfies all lines; SIGN of a line at corner j
+    corner (2, cap, 6)              corner j between edges j and j + 1, and its error bounds
+    listed, asked (n, 4)            codes to be looked at again; questions for exact arithmetic
+    exact (cap, 9)                  lines in double-double
+    tally                           N_REFINED, N_CORNERS, N_ASKED, N_LISTED
+    """
+
+
+structref.define_constructor(
+    Task, TaskType,
+    ["rows", "columns", "point", "axis", "sides", "corners", "side_axis", "state", "jitter", "answers", "index", "column",
+     "square", "score", "bound", "table", "count", "edge", "corner", "listed", "asked", "exact", "tally"],
+)  # fmt: skip
 
 
 @kernel
-def make_maps(n, r, sides):  # type: ignore[no-untyped-def]
-    """Allocate the workspace for N points of rank r."""
-    table = np.zeros((sides.shape[0] + 2 * r + 2, 6))
-    for k in range(sides.shape[0]):
+def make_task(data, region):  # type: ignore[no-untyped-def]
+    """Allocate a Task: a polygon has at most as many edges as there are lines."""
+    n, r = data.rows.shape
+    n_sides = region.sides.shape[0]
+    cap = n + r + n_sides + 8
+    table = np.zeros((n_sides + 2 * r + 2, 6))
+    for k in range(n_sides):
         for c in range(3):
-            table[k, c] = sides[k, c]
-    return Maps(
-        np.empty((2, n + r + 1), np.int64), np.empty((11, 4, r)), np.empty((3, r, r)), np.zeros((3, n)),
-        np.empty((4, 4)), table, np.empty(6, np.int64),
+            table[k, c] = region.sides[k, c]
+    return Task(
+        data.rows, data.columns, data.point, data.axis, region.sides, region.corners, region.axis,
+        np.empty(n, np.int8), 1.0, np.empty((0, 5), np.int64), np.empty((2, n + r + 1), np.int64), np.empty((11, 4, r)),
+        np.empty((3, r, r)), np.zeros((3, n)), np.empty((4, 4)), table, np.empty(6, np.int64),
+        np.empty((2, 3, cap), np.int64), np.empty((2, cap, 6)), np.empty(2 * cap, np.int64),
+        np.empty((2 * cap, 4), np.int64), np.empty((cap, 9)), np.zeros(4, np.int64),
     )  # fmt: skip
 
 
@@ -105,40 +151,40 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _gather(data, state, jitter, f):  # type: ignore[no-untyped-def]
+def _gather(t):  # type: ignore[no-untyped-def]
     """List M and sum the pull of I."""
-    f.column[PULL] = 0.0
-    f.count[N_PULL : N_PULL + 2] = 0
-    f.bound[REAL, MASS : MASS + 2] = 0.0
+    t.column[PULL] = 0.0
+    t.count[N_PULL : N_PULL + 2] = 0
+    t.bound[REAL, MASS : MASS + 2] = 0.0
     m = 0
-    for i in range(state.size):
-        f.index[SLOT, i] = -1
-        if state[i] == MARGIN:
-            if m < data.rows.shape[1]:
-                f.index[MEMBER, m] = i
-                f.index[SLOT, i] = m
+    for i in range(t.state.size):
+        t.index[SLOT, i] = -1
+        if t.state[i] == MARGIN:
+            if m < t.rows.shape[1]:
+                t.index[MEMBER, m] = i
+                t.index[SLOT, i] = m
             m += 1
-        elif state[i] == INSIDE:
-            c = data.axis[i]
-            w = data.point[WEIGHT, i] + jitter * data.point[WEIGHT_LO, i]
-            row, pull = data.rows[i], f.column[PULL, c]
+        elif t.state[i] == INSIDE:
+            c = t.axis[i]
+            w = t.point[WEIGHT, i] + t.jitter * t.point[WEIGHT_LO, i]
+            row, pull = t.rows[i], t.column[PULL, c]
             for j in range(row.size):
                 pull[j] += w * row[j]
-            f.count[N_PULL + c] += 1
-            f.bound[REAL, MASS + c] += w * data.point[NORM, i]
-    f.count[SIZE] = m
-    f.count[REFINED] = 0
-    f.count[N_PULL + 2 : N_PULL + 4] = -1
+            t.count[N_PULL + c] += 1
+            t.bound[REAL, MASS + c] += w * t.point[NORM, i]
+    t.count[SIZE] = m
+    t.count[REFINED] = 0
+    t.count[PENCIL : PENCIL + 2] = -1
     return m
 
 
 @kernel
-def _project_out(f, k, v, r):  # type: ignore[no-untyped-def]
+def _project_out(t, k, v, r):  # type: ignore[no-untyped-def]
     """Remove the first k basis vectors from v, adding the coefficients to r[:k]; returns the length left."""
     before = np.sqrt(_dot(v, v))
     for _ in range(3):
         for j in range(k):
-            q = f.square[BASIS, j]
+            q = t.square[BASIS, j]
             s = _dot(q, v)
             r[j] += s
             for i in range(v.size):
@@ -151,171 +197,171 @@ def _project_out(f, k, v, r):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _orthogonalise(data, f, m):  # type: ignore[no-untyped-def]
+def _orthogonalise(t, m):  # type: ignore[no-untyped-def]
     """X_M' = Q'R, the inverse of R, and the condition number of the normalised rows."""
-    coefficients = f.column[SCRATCH, 0]
+    coefficients = t.column[SCRATCH, 0]
     for k in range(m):
-        v = f.square[BASIS, k]
+        v = t.square[BASIS, k]
         for j in range(v.size):
-            v[j] = data.rows[f.index[MEMBER, k], j]
+            v[j] = t.rows[t.index[MEMBER, k], j]
             coefficients[j] = 0.0
-        left = _project_out(f, k, v, coefficients)
+        left = _project_out(t, k, v, coefficients)
         for j in range(k):
-            f.square[TRIANGLE, j, k] = coefficients[j]
-        f.square[TRIANGLE, k, k] = left
+            t.square[TRIANGLE, j, k] = coefficients[j]
+        t.square[TRIANGLE, k, k] = left
         if left == 0.0:
-            f.bound[REAL, KAPPA] = np.inf
+            t.bound[REAL, KAPPA] = np.inf
             return
         for j in range(v.size):
             v[j] /= left
     squares = 0.0
     for k in range(m):  # column k of R^-1
-        f.column[RHO, 0, k] = 0.0
-        f.square[INVERSE, k, k] = 1.0 / f.square[TRIANGLE, k, k]
+        t.column[RHO, 0, k] = 0.0
+        t.square[INVERSE, k, k] = 1.0 / t.square[TRIANGLE, k, k]
         for i in range(k - 1, -1, -1):
             s = 0.0
             for j in range(i + 1, k + 1):
-                s += f.square[TRIANGLE, i, j] * f.square[INVERSE, j, k]
-            f.square[INVERSE, i, k] = -s / f.square[TRIANGLE, i, i]
+                s += t.square[TRIANGLE, i, j] * t.square[INVERSE, j, k]
+            t.square[INVERSE, i, k] = -s / t.square[TRIANGLE, i, i]
         for i in range(k + 1):
-            f.column[RHO, 0, i] += f.square[INVERSE, i, k] ** 2
+            t.column[RHO, 0, i] += t.square[INVERSE, i, k] ** 2
     for k in range(m):
-        squares += f.column[RHO, 0, k] * data.point[NORM, f.index[MEMBER, k]] ** 2
-        f.column[RHO, 0, k] = np.sqrt(f.column[RHO, 0, k])
-    f.bound[REAL, KAPPA] = max(1.0, np.sqrt(squares))
+        squares += t.column[RHO, 0, k] * t.point[NORM, t.index[MEMBER, k]] ** 2
+        t.column[RHO, 0, k] = np.sqrt(t.column[RHO, 0, k])
+    t.bound[REAL, KAPPA] = max(1.0, np.sqrt(squares))
 
 
 @kernel
-def _back(f, m, y, out):  # type: ignore[no-untyped-def]
+def _back(t, m, y, out):  # type: ignore[no-untyped-def]
     """Solve R out = y."""
     for i in range(m - 1, -1, -1):
         s = y[i]
         for j in range(i + 1, m):
-            s -= f.square[TRIANGLE, i, j] * out[j]
-        out[i] = s / f.square[TRIANGLE, i, i]
+            s -= t.square[TRIANGLE, i, j] * out[j]
+        out[i] = s / t.square[TRIANGLE, i, i]
 
 
 @kernel
-def _forward(f, m, g, out):  # type: ignore[no-untyped-def]
+def _forward(t, m, g, out):  # type: ignore[no-untyped-def]
     """Solve R' out = g."""
     for i in range(m):
         s = g[i]
         for j in range(i):
-            s -= f.square[TRIANGLE, j, i] * out[j]
-        out[i] = s / f.square[TRIANGLE, i, i]
+            s -= t.square[TRIANGLE, j, i] * out[j]
+        out[i] = s / t.square[TRIANGLE, i, i]
 
 
 @kernel
-def _free_direction(f, m):  # type: ignore[no-untyped-def]
+def _free_direction(t, m):  # type: ignore[no-untyped-def]
     """Choose the coordinate axis that M covers least as the pull of column U; its remainder spans the free direction."""
     best, least = 0, 2.0
-    for j in range(f.column.shape[2]):
+    for j in range(t.column.shape[2]):
         covered = 0.0
         for k in range(m):
-            covered += f.square[BASIS, k, j] ** 2
+            covered += t.square[BASIS, k, j] ** 2
         if covered < least:
             best, least = j, covered
-    f.column[PULL, U, best] = 1.0
+    t.column[PULL, U, best] = 1.0
 
 
 @kernel
-def _solve_column(data, f, m, c):  # type: ignore[no-untyped-def]
+def _solve_column(t, m, c):  # type: ignore[no-untyped-def]
     """Column c of A and Beta for the pull of that column."""
-    y, beta = f.column[SCRATCH, 1], f.column[BETA, c]
+    y, beta = t.column[SCRATCH, 1], t.column[BETA, c]
     for j in range(beta.size):
-        beta[j] = f.column[PULL, c, j]
+        beta[j] = t.column[PULL, c, j]
         y[j] = 0.0
-    _project_out(f, m, beta, y)
-    _back(f, m, y, f.column[ALPHA, c])
+    _project_out(t, m, beta, y)
+    _back(t, m, y, t.column[ALPHA, c])
     for k in range(m):
-        f.column[ALPHA, c, k] = -f.column[ALPHA, c, k]
-    if m == f.column.shape[2]:
+        t.column[ALPHA, c, k] = -t.column[ALPHA, c, k]
+    if m == t.column.shape[2]:
         beta[:] = 0.0
 
 
 @kernel
-def _solve_targets(data, f, m, jitter):  # type: ignore[no-untyped-def]
+def _solve_targets(t, m):  # type: ignore[no-untyped-def]
     """Column l: the weights of least length with X_M beta = t."""
-    t, y, beta = f.column[SCRATCH, 1], f.column[SCRATCH, 2], f.column[BETA, L]
+    target, y, beta = t.column[SCRATCH, 1], t.column[SCRATCH, 2], t.column[BETA, L]
     for k in range(m):
-        t[k] = 1.0 + jitter * data.point[TARGET_LO, f.index[MEMBER, k]]
-    _forward(f, m, t, y)
-    _back(f, m, y, f.column[ALPHA, L])
+        target[k] = 1.0 + t.jitter * t.point[TARGET_LO, t.index[MEMBER, k]]
+    _forward(t, m, target, y)
+    _back(t, m, y, t.column[ALPHA, L])
     beta[:] = 0.0
     for k in range(m):
         for j in range(beta.size):
-            beta[j] += y[k] * f.square[BASIS, k, j]
+            beta[j] += y[k] * t.square[BASIS, k, j]
 
 
 @kernel
-def _bound_column(data, f, m, c):  # type: ignore[no-untyped-def]
+def _bound_column(t, m, c):  # type: ignore[no-untyped-def]
     """eta of column c (see the head of this file)."""
-    gamma = 2.0 * (f.column.shape[2] + m + 8) * UNIT
-    kappa = f.bound[REAL, KAPPA]
+    gamma = 2.0 * (t.column.shape[2] + m + 8) * UNIT
+    kappa = t.bound[REAL, KAPPA]
     eta = 0.0
     for k in range(m):
-        eta += data.point[NORM, f.index[MEMBER, k]] * abs(f.column[ALPHA, c, k])
-    f.bound[LENGTH, c] = np.sqrt(_dot(f.column[BETA, c], f.column[BETA, c]))
-    eta = gamma * (eta + kappa * f.bound[LENGTH, c])
+        eta += t.point[NORM, t.index[MEMBER, k]] * abs(t.column[ALPHA, c, k])
+    t.bound[LENGTH, c] = np.sqrt(_dot(t.column[BETA, c], t.column[BETA, c]))
+    eta = gamma * (eta + kappa * t.bound[LENGTH, c])
     if c < L:
-        eta += (gamma + f.count[N_PULL + c] * UNIT) * f.bound[REAL, MASS + c]
+        eta += (gamma + t.count[N_PULL + c] * UNIT) * t.bound[REAL, MASS + c]
     else:
         eta += gamma * kappa
-    f.bound[ETA, c] = eta
+    t.bound[ETA, c] = eta
 
 
 @kernel
-def _score(data, f, c, out):  # type: ignore[no-untyped-def]
+def _score(t, c, out):  # type: ignore[no-untyped-def]
     """x_i . Beta_c of all points."""
     out[:] = 0.0
-    for j in range(f.column.shape[2]):
-        s = f.column[BETA, c, j]
-        column = data.columns[j]
+    for j in range(t.column.shape[2]):
+        s = t.column[BETA, c, j]
+        column = t.columns[j]
         for i in range(out.size):
             out[i] += s * column[i]
 
 
 @kernel
-def solve_maps(data, state, jitter, f):  # type: ignore[no-untyped-def]
+def solve_maps(t):  # type: ignore[no-untyped-def]
     """Fill ``f`` for one partition, in doubles. False if |M| exceeds the rank, which no facet can have."""
-    m = _gather(data, state, jitter, f)
-    r = data.rows.shape[1]
+    m = _gather(t)
+    r = t.rows.shape[1]
     if m > r:
         return False
-    _orthogonalise(data, f, m)
-    if not f.bound[REAL, KAPPA] < WORST_KAPPA:
-        f.count[REFINED] = -1
+    _orthogonalise(t, m)
+    if not t.bound[REAL, KAPPA] < WORST_KAPPA:
+        t.count[REFINED] = -1
     n_columns = 3
     if m == r - 1:
-        _free_direction(f, m)
+        _free_direction(t, m)
         n_columns = 4
     for c in range(n_columns):
         if c == L:
-            _solve_targets(data, f, m, jitter)
+            _solve_targets(t, m)
         else:
-            _solve_column(data, f, m, c)
-        _bound_column(data, f, m, c)
+            _solve_column(t, m, c)
+        _bound_column(t, m, c)
     return True
 
 
 @kernel
-def score_lines(data, state, jitter, f):  # type: ignore[no-untyped-def]
-    """Lines of all points outside M into ``f.score``, one column a point, signed so that h.c >= 0 holds on the facet.
+def score_lines(t):  # type: ignore[no-untyped-def]
+    """Lines of all points outside M into ``t.score``, one column a point, signed so that h.c >= 0 holds on the facet.
 
     With |M| = r - 1 row P holds sign * x_i.u instead, and row Q is unused; with |M| = r only row L is filled.
     """
-    m, r = f.count[SIZE], data.rows.shape[1]
+    m, r = t.count[SIZE], t.rows.shape[1]
     if m == r - 1:
-        _score(data, f, U, f.score[P])
+        _score(t, U, t.score[P])
     elif m < r:
-        _score(data, f, P, f.score[P])
-        _score(data, f, Q, f.score[Q])
-    _score(data, f, L, f.score[L])
-    for i in range(state.size):
-        sign = 1.0 if state[i] == OUTSIDE else -1.0
-        f.score[P, i] *= sign
-        f.score[Q, i] *= sign
-        f.score[L, i] = sign * (f.score[L, i] - (1.0 + jitter * data.point[TARGET_LO, i]))
+        _score(t, P, t.score[P])
+        _score(t, Q, t.score[Q])
+    _score(t, L, t.score[L])
+    for i in range(t.state.size):
+        sign = 1.0 if t.state[i] == OUTSIDE else -1.0
+        t.score[P, i] *= sign
+        t.score[Q, i] *= sign
+        t.score[L, i] = sign * (t.score[L, i] - (1.0 + t.jitter * t.point[TARGET_LO, i]))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -323,91 +369,91 @@ def score_lines(data, state, jitter, f):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _gather_dd(data, state, jitter, f):  # type: ignore[no-untyped-def]
+def _gather_dd(t):  # type: ignore[no-untyped-def]
     """The pulls of I+ and I- in double-double; that of column U is a unit vector."""
-    f.column[PULL_HI] = 0.0
-    f.column[PULL_LO] = 0.0
-    for j in range(f.column.shape[2]):
-        f.column[PULL_HI, U, j] = f.column[PULL, U, j]
-    for i in range(state.size):
-        if state[i] != INSIDE:
+    t.column[PULL_HI] = 0.0
+    t.column[PULL_LO] = 0.0
+    for j in range(t.column.shape[2]):
+        t.column[PULL_HI, U, j] = t.column[PULL, U, j]
+    for i in range(t.state.size):
+        if t.state[i] != INSIDE:
             continue
-        c = data.axis[i]
-        w, w_lo = data.point[WEIGHT, i], jitter * data.point[WEIGHT_LO, i]
-        for j in range(data.rows.shape[1]):
-            f.column[PULL_HI, c, j], f.column[PULL_LO, c, j] = dd_axpy(f.column[PULL_HI, c, j], f.column[PULL_LO, c, j], data.rows[i, j], w, w_lo)
+        c = t.axis[i]
+        w, w_lo = t.point[WEIGHT, i], t.jitter * t.point[WEIGHT_LO, i]
+        for j in range(t.rows.shape[1]):
+            t.column[PULL_HI, c, j], t.column[PULL_LO, c, j] = dd_axpy(t.column[PULL_HI, c, j], t.column[PULL_LO, c, j], t.rows[i, j], w, w_lo)
 
 
 @kernel
-def _residual_dd(data, f, m, c, jitter):  # type: ignore[no-untyped-def]
+def _residual_dd(t, m, c):  # type: ignore[no-untyped-def]
     """Residuals of the augmented system: scratch[3] = b + X_M'A - Beta, scratch[4] = t - X_M Beta (rounded once)."""
-    r = f.column.shape[2]
+    r = t.column.shape[2]
     for j in range(r):
-        sh, sl = dd_add(f.column[PULL_HI, c, j], f.column[PULL_LO, c, j], -f.column[BETA_HI, c, j], -f.column[BETA_LO, c, j])
+        sh, sl = dd_add(t.column[PULL_HI, c, j], t.column[PULL_LO, c, j], -t.column[BETA_HI, c, j], -t.column[BETA_LO, c, j])
         for k in range(m):
-            sh, sl = dd_axpy(sh, sl, data.rows[f.index[MEMBER, k], j], f.column[ALPHA_HI, c, k], f.column[ALPHA_LO, c, k])
-        f.column[SCRATCH, 3, j] = sh + sl
+            sh, sl = dd_axpy(sh, sl, t.rows[t.index[MEMBER, k], j], t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k])
+        t.column[SCRATCH, 3, j] = sh + sl
     for k in range(m):
         sh, sl = 0.0, 0.0
         if c == L:
-            sh, sl = 1.0, jitter * data.point[TARGET_LO, f.index[MEMBER, k]]
+            sh, sl = 1.0, t.jitter * t.point[TARGET_LO, t.index[MEMBER, k]]
         for j in range(r):
-            sh, sl = dd_axpy(sh, sl, -data.rows[f.index[MEMBER, k], j], f.column[BETA_HI, c, j], f.column[BETA_LO, c, j])
-        f.column[RHO, 1, k] = sh + sl
+            sh, sl = dd_axpy(sh, sl, -t.rows[t.index[MEMBER, k], j], t.column[BETA_HI, c, j], t.column[BETA_LO, c, j])
+        t.column[RHO, 1, k] = sh + sl
 
 
 @kernel
-def _correct_dd(f, m, c):  # type: ignore[no-untyped-def]
+def _correct_dd(t, m, c):  # type: ignore[no-untyped-def]
     """One step: R dA = R^-T g - Q f, dBeta = f + Q'(R^-T g - Q f). Returns the length of the step."""
-    r = f.column.shape[2]
-    z, step = f.column[SCRATCH, 1], f.column[SCRATCH, 2]
-    _forward(f, m, f.column[RHO, 1], z)
+    r = t.column.shape[2]
+    z, step = t.column[SCRATCH, 1], t.column[SCRATCH, 2]
+    _forward(t, m, t.column[RHO, 1], z)
     for k in range(m):
-        z[k] -= _dot(f.square[BASIS, k], f.column[SCRATCH, 3])
+        z[k] -= _dot(t.square[BASIS, k], t.column[SCRATCH, 3])
     size = 0.0
     for k in range(m):
         size += z[k] * z[k]
-    _back(f, m, z, step)
+    _back(t, m, z, step)
     for k in range(m):
-        f.column[ALPHA_HI, c, k], f.column[ALPHA_LO, c, k] = dd_add(f.column[ALPHA_HI, c, k], f.column[ALPHA_LO, c, k], step[k], 0.0)
+        t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k] = dd_add(t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k], step[k], 0.0)
     if m == r and c != L:
         return np.sqrt(size)
     for j in range(r):
-        s = f.column[SCRATCH, 3, j]
+        s = t.column[SCRATCH, 3, j]
         for k in range(m):
-            s += z[k] * f.square[BASIS, k, j]
+            s += z[k] * t.square[BASIS, k, j]
         size += s * s
-        f.column[BETA_HI, c, j], f.column[BETA_LO, c, j] = dd_add(f.column[BETA_HI, c, j], f.column[BETA_LO, c, j], s, 0.0)
+        t.column[BETA_HI, c, j], t.column[BETA_LO, c, j] = dd_add(t.column[BETA_HI, c, j], t.column[BETA_LO, c, j], s, 0.0)
     return np.sqrt(size)
 
 
 @kernel
-def refine(data, state, jitter, f):  # type: ignore[no-untyped-def]
-    """Correct all columns to double-double accuracy; f.count[REFINED] tells whether that worked."""
-    m, r = f.count[SIZE], data.rows.shape[1]
-    _gather_dd(data, state, jitter, f)
+def refine(t):  # type: ignore[no-untyped-def]
+    """Correct all columns to double-double accuracy; t.count[REFINED] tells whether that worked."""
+    m, r = t.count[SIZE], t.rows.shape[1]
+    _gather_dd(t)
     gamma = 2.0 * (r + m + 8) * UNIT
-    kappa = f.bound[REAL, KAPPA]
-    f.count[REFINED] = 1
+    kappa = t.bound[REAL, KAPPA]
+    t.count[REFINED] = 1
     for c in range(4 if m == r - 1 else 3):
         for j in range(r):
-            f.column[ALPHA_HI, c, j], f.column[ALPHA_LO, c, j] = f.column[ALPHA, c, j], 0.0
-            f.column[BETA_HI, c, j], f.column[BETA_LO, c, j] = f.column[BETA, c, j], 0.0
-        floor = f.bound[ETA, c] * (4.0 * UNIT_DD / UNIT)
+            t.column[ALPHA_HI, c, j], t.column[ALPHA_LO, c, j] = t.column[ALPHA, c, j], 0.0
+            t.column[BETA_HI, c, j], t.column[BETA_LO, c, j] = t.column[BETA, c, j], 0.0
+        floor = t.bound[ETA, c] * (4.0 * UNIT_DD / UNIT)
         for _ in range(8):
-            _residual_dd(data, f, m, c, jitter)
-            left = 4.0 * gamma * kappa * _correct_dd(f, m, c)
+            _residual_dd(t, m, c)
+            left = 4.0 * gamma * kappa * _correct_dd(t, m, c)
             if left <= floor:
                 break
-        f.bound[ETA_DD, c] = left + floor
+        t.bound[ETA_DD, c] = left + floor
 
 
 @kernel
-def dot_dd(data, f, i, c):  # type: ignore[no-untyped-def]
+def dot_dd(t, i, c):  # type: ignore[no-untyped-def]
     """x_i . Beta_c from the refined maps."""
     sh, sl = 0.0, 0.0
-    for j in range(data.rows.shape[1]):
-        sh, sl = dd_axpy(sh, sl, data.rows[i, j], f.column[BETA_HI, c, j], f.column[BETA_LO, c, j])
+    for j in range(t.rows.shape[1]):
+        sh, sl = dd_axpy(sh, sl, t.rows[i, j], t.column[BETA_HI, c, j], t.column[BETA_LO, c, j])
     return sh, sl
 
 
@@ -416,74 +462,74 @@ def dot_dd(data, f, i, c):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def slope(f, c):  # type: ignore[no-untyped-def]
+def slope(t, c):  # type: ignore[no-untyped-def]
     """D_c = u.b_c / u.u of the pencil (|M| = r - 1), and its error."""
-    if f.count[N_PULL + c] == 0:
+    if t.count[N_PULL + c] == 0:
         return 0.0, 0.0
-    uu = f.bound[LENGTH, U] ** 2
-    d = _dot(f.column[BETA, U], f.column[PULL, c]) / uu
-    size = np.sqrt(_dot(f.column[PULL, c], f.column[PULL, c]))
-    error = (f.bound[ETA, c] * f.bound[LENGTH, U] + 2.0 * f.bound[ETA, U] * (size + abs(d) * f.bound[LENGTH, U])) / uu
+    uu = t.bound[LENGTH, U] ** 2
+    d = _dot(t.column[BETA, U], t.column[PULL, c]) / uu
+    size = np.sqrt(_dot(t.column[PULL, c], t.column[PULL, c]))
+    error = (t.bound[ETA, c] * t.bound[LENGTH, U] + 2.0 * t.bound[ETA, U] * (size + abs(d) * t.bound[LENGTH, U])) / uu
     return d, error
 
 
 @kernel
-def slope_dd(f, c):  # type: ignore[no-untyped-def]
+def slope_dd(t, c):  # type: ignore[no-untyped-def]
     """u.b_c in double-double (not divided by u.u: one positive factor for the whole pencil), and its error."""
     sh, sl = 0.0, 0.0
-    if f.count[N_PULL + c] == 0:
+    if t.count[N_PULL + c] == 0:
         return sh, sl, 0.0
     size = 0.0
-    for j in range(f.column.shape[2]):
-        ph, pl = dd_mul(f.column[BETA_HI, U, j], f.column[BETA_LO, U, j], f.column[PULL_HI, c, j], f.column[PULL_LO, c, j])
+    for j in range(t.column.shape[2]):
+        ph, pl = dd_mul(t.column[BETA_HI, U, j], t.column[BETA_LO, U, j], t.column[PULL_HI, c, j], t.column[PULL_LO, c, j])
         sh, sl = dd_add(sh, sl, ph, pl)
-        size += f.column[PULL, c, j] ** 2
-    error = f.bound[ETA_DD, U] * np.sqrt(size) + f.bound[ETA_DD, c] * f.bound[LENGTH, U]
+        size += t.column[PULL, c, j] ** 2
+    error = t.bound[ETA_DD, U] * np.sqrt(size) + t.bound[ETA_DD, c] * t.bound[LENGTH, U]
     return sh, sl, error
 
 
 @kernel
-def pencil_dd(data, f, i, jitter):  # type: ignore[no-untyped-def]
+def pencil_dd(t, i):  # type: ignore[no-untyped-def]
     """s = x_i.u and n = t_i - x_i.Beta_l in double-double, each with its error: the line is s D.(p,q) = n l."""
-    sh, sl = dot_dd(data, f, i, U)
-    gh, gl = dot_dd(data, f, i, L)
-    nh, nl = dd_add(1.0, jitter * data.point[TARGET_LO, i], -gh, -gl)
-    tiny = data.rows.shape[1] * UNIT_DD
-    es = data.point[NORM, i] * (f.bound[ETA_DD, U] + tiny * f.bound[LENGTH, U])
-    en = data.point[NORM, i] * (f.bound[ETA_DD, L] + tiny * f.bound[LENGTH, L]) + 4.0 * UNIT_DD
+    sh, sl = dot_dd(t, i, U)
+    gh, gl = dot_dd(t, i, L)
+    nh, nl = dd_add(1.0, t.jitter * t.point[TARGET_LO, i], -gh, -gl)
+    tiny = t.rows.shape[1] * UNIT_DD
+    es = t.point[NORM, i] * (t.bound[ETA_DD, U] + tiny * t.bound[LENGTH, U])
+    en = t.point[NORM, i] * (t.bound[ETA_DD, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT_DD
     return sh, sl, es, nh, nl, en
 
 
 @kernel
-def tabulate_margin(data, jitter, f):  # type: ignore[no-untyped-def]
+def tabulate_margin(t):  # type: ignore[no-untyped-def]
     """The lines of M in doubles, with error bounds, into the table."""
-    row = f.table.shape[0] - 2 * data.rows.shape[1] - 2
-    for k in range(f.count[SIZE]):
-        i = f.index[MEMBER, k]
-        w = data.point[WEIGHT, i] + jitter * data.point[WEIGHT_LO, i]
+    row = t.table.shape[0] - 2 * t.rows.shape[1] - 2
+    for k in range(t.count[SIZE]):
+        i = t.index[MEMBER, k]
+        w = t.point[WEIGHT, i] + t.jitter * t.point[WEIGHT_LO, i]
         for c in range(3):
-            a = f.column[ALPHA, c, k]
-            e = f.column[RHO, 0, k] * f.bound[ETA, c] + 2.0 * UNIT * abs(a)
-            f.table[row, c], f.table[row, 3 + c] = a, e
-            f.table[row + 1, c], f.table[row + 1, 3 + c] = -a, e
-            if c == data.axis[i]:
-                f.table[row + 1, c] += w
-                f.table[row + 1, 3 + c] += 2.0 * UNIT * w
+            a = t.column[ALPHA, c, k]
+            e = t.column[RHO, 0, k] * t.bound[ETA, c] + 2.0 * UNIT * abs(a)
+            t.table[row, c], t.table[row, 3 + c] = a, e
+            t.table[row + 1, c], t.table[row + 1, 3 + c] = -a, e
+            if c == t.axis[i]:
+                t.table[row + 1, c] += w
+                t.table[row + 1, 3 + c] += 2.0 * UNIT * w
         row += 2
 
 
 @kernel
-def tabulate_pencil(data, f, side):  # type: ignore[no-untyped-def]
+def tabulate_pencil(t, side):  # type: ignore[no-untyped-def]
     """One line of the pencil, divided by |x_i.u|: all of the pencil have the same first two entries."""
-    i = f.count[N_PULL + 2 + side] >> 1
-    tiny = data.rows.shape[1] * UNIT
-    h = f.table[f.table.shape[0] - 2 + side]
-    s, rest, norm = f.score[P, i], f.score[L, i], data.point[NORM, i]
+    i = t.count[PENCIL + side] >> 1
+    tiny = t.rows.shape[1] * UNIT
+    h = t.table[t.table.shape[0] - 2 + side]
+    s, rest, norm = t.score[P, i], t.score[L, i], t.point[NORM, i]
     size = abs(s)
-    es = norm * (f.bound[ETA, U] + tiny * f.bound[LENGTH, U])
-    e = norm * (f.bound[ETA, L] + tiny * f.bound[LENGTH, L]) + 4.0 * UNIT
+    es = norm * (t.bound[ETA, U] + tiny * t.bound[LENGTH, U])
+    e = norm * (t.bound[ETA, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT
     for c in range(2):
-        d, error = slope(f, c)
+        d, error = slope(t, c)
         h[c] = d if s > 0 else -d
         h[3 + c] = error if size > es else np.inf
     h[2] = rest / size
@@ -491,89 +537,89 @@ def tabulate_pencil(data, f, side):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def table_row(data, f, code):  # type: ignore[no-untyped-def]
+def table_row(t, code):  # type: ignore[no-untyped-def]
     """Where the line of a code stands in the table; -1 for a score line outside a pencil."""
     if code < 0:
         return -1 - code
-    n = f.table.shape[0] - 2
-    k = f.index[SLOT, code >> 1]
+    n = t.table.shape[0] - 2
+    k = t.index[SLOT, code >> 1]
     if k >= 0:
-        return n - 2 * data.rows.shape[1] + 2 * k + (code & 1)
-    if f.count[N_PULL + 2] == code:
+        return n - 2 * t.rows.shape[1] + 2 * k + (code & 1)
+    if t.count[PENCIL] == code:
         return n
-    return n + 1 if f.count[N_PULL + 3] == code else -1
+    return n + 1 if t.count[PENCIL + 1] == code else -1
 
 
 @kernel
-def line(data, f, code):  # type: ignore[no-untyped-def]
+def line(t, code):  # type: ignore[no-untyped-def]
     """The line of a code in doubles: (h_p, h_q, h_l, e_p, e_q, e_l), e bounding the errors."""
-    row = table_row(data, f, code)
+    row = table_row(t, code)
     if row >= 0:
-        h = f.table[row]
-        return h[0], h[1], h[2], h[3], h[4], h[5]
+        h = t.table
+        return h[row, 0], h[row, 1], h[row, 2], h[row, 3], h[row, 4], h[row, 5]
     i = code >> 1
-    norm = data.point[NORM, i]
-    tiny = data.rows.shape[1] * UNIT
-    e0 = norm * (f.bound[ETA, P] + tiny * f.bound[LENGTH, P])
-    e1 = norm * (f.bound[ETA, Q] + tiny * f.bound[LENGTH, Q])
-    e2 = norm * (f.bound[ETA, L] + tiny * f.bound[LENGTH, L]) + 4.0 * UNIT
-    return f.score[P, i], f.score[Q, i], f.score[L, i], e0, e1, e2
+    norm = t.point[NORM, i]
+    tiny = t.rows.shape[1] * UNIT
+    e0 = norm * (t.bound[ETA, P] + tiny * t.bound[LENGTH, P])
+    e1 = norm * (t.bound[ETA, Q] + tiny * t.bound[LENGTH, Q])
+    e2 = norm * (t.bound[ETA, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT
+    return t.score[P, i], t.score[Q, i], t.score[L, i], e0, e1, e2
 
 
 @kernel
-def _pencil_line_dd(data, jitter, f, i, out):  # type: ignore[no-untyped-def]
+def _pencil_line_dd(t, i, out):  # type: ignore[no-untyped-def]
     """x_i.Beta - t_i e_l of a pencil, times u.u: (s u.b+, s u.b-, -n u.u)."""
-    sh, sl, es, nh, nl, en = pencil_dd(data, f, i, jitter)
+    sh, sl, es, nh, nl, en = pencil_dd(t, i)
     for c in range(2):
-        d, d_lo, e = slope_dd(f, c)
+        d, d_lo, e = slope_dd(t, c)
         out[c], out[3 + c] = dd_mul(sh, sl, d, d_lo)
         out[6 + c] = abs(sh) * e + es * (abs(d) + e) + 4.0 * UNIT_DD * abs(out[c])
     uu, uu_lo = 0.0, 0.0
-    for j in range(f.column.shape[2]):
-        h, lo = f.column[BETA_HI, U, j], f.column[BETA_LO, U, j]
+    for j in range(t.column.shape[2]):
+        h, lo = t.column[BETA_HI, U, j], t.column[BETA_LO, U, j]
         ph, pl = dd_mul(h, lo, h, lo)
         uu, uu_lo = dd_add(uu, uu_lo, ph, pl)
     z, z_lo = dd_mul(nh, nl, uu, uu_lo)
     out[2], out[5] = -z, -z_lo
-    out[8] = en * uu + 4.0 * abs(nh) * f.bound[ETA_DD, U] * f.bound[LENGTH, U] + 8.0 * UNIT_DD * abs(z)
+    out[8] = en * uu + 4.0 * abs(nh) * t.bound[ETA_DD, U] * t.bound[LENGTH, U] + 8.0 * UNIT_DD * abs(z)
 
 
 @kernel
-def _score_line_dd(data, jitter, f, i, out):  # type: ignore[no-untyped-def]
+def _score_line_dd(t, i, out):  # type: ignore[no-untyped-def]
     """x_i.Beta - t_i e_l."""
-    tiny = data.rows.shape[1] * UNIT_DD
+    tiny = t.rows.shape[1] * UNIT_DD
     for c in range(3):
-        out[c], out[3 + c] = dot_dd(data, f, i, c)
-        out[6 + c] = data.point[NORM, i] * (f.bound[ETA_DD, c] + tiny * f.bound[LENGTH, c])
-    out[2], out[5] = dd_add(out[2], out[5], -1.0, -jitter * data.point[TARGET_LO, i])
+        out[c], out[3 + c] = dot_dd(t, i, c)
+        out[6 + c] = t.point[NORM, i] * (t.bound[ETA_DD, c] + tiny * t.bound[LENGTH, c])
+    out[2], out[5] = dd_add(out[2], out[5], -1.0, -t.jitter * t.point[TARGET_LO, i])
     out[8] += 4.0 * UNIT_DD
 
 
 @kernel
-def line_dd(data, state, jitter, f, code, out):  # type: ignore[no-untyped-def]
+def line_dd(t, code, out):  # type: ignore[no-untyped-def]
     """The line of a code in double-double: out[0:3] + out[3:6], with the error bounds out[6:9]."""
     if code < 0:
         for c in range(3):
-            out[c], out[3 + c], out[6 + c] = f.table[-1 - code, c], 0.0, 0.0
+            out[c], out[3 + c], out[6 + c] = t.table[-1 - code, c], 0.0, 0.0
         return
     i = code >> 1
-    k = f.index[SLOT, i]
+    k = t.index[SLOT, i]
     flip = 1.0
     if k >= 0:
         for c in range(3):
-            out[c], out[3 + c] = f.column[ALPHA_HI, c, k], f.column[ALPHA_LO, c, k]
-            out[6 + c] = f.column[RHO, 0, k] * f.bound[ETA_DD, c]
+            out[c], out[3 + c] = t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k]
+            out[6 + c] = t.column[RHO, 0, k] * t.bound[ETA_DD, c]
         if code & 1 == 1:
             flip = -1.0
-            c = data.axis[i]
-            w = data.point[WEIGHT, i]
-            out[c], out[3 + c] = dd_add(-w, -jitter * data.point[WEIGHT_LO, i], out[c], out[3 + c])
+            c = t.axis[i]
+            w = t.point[WEIGHT, i]
+            out[c], out[3 + c] = dd_add(-w, -t.jitter * t.point[WEIGHT_LO, i], out[c], out[3 + c])
             out[6 + c] += UNIT_DD * w
-    elif f.count[SIZE] == data.rows.shape[1] - 1:
-        _pencil_line_dd(data, jitter, f, i, out)
+    elif t.count[SIZE] == t.rows.shape[1] - 1:
+        _pencil_line_dd(t, i, out)
     else:
-        _score_line_dd(data, jitter, f, i, out)
-    if k < 0 and state[i] != OUTSIDE:
+        _score_line_dd(t, i, out)
+    if k < 0 and t.state[i] != OUTSIDE:
         flip = -1.0
     for c in range(6):
         out[c] *= flip

@@ -30,16 +30,12 @@ import numpy.typing as npt
 
 from svmatlas.doubledouble import entry, kernel
 from svmatlas.exact import ExactProblem, answer
-from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, Data, make_maps
-from svmatlas.polygon import ASKING, CLOSED, CODE, N_ASKED, N_CORNERS, N_REFINED, Facet, Region, close_facet, make_work
+from svmatlas.facet import CODE, INSIDE, MARGIN, N_ASKED, N_CORNERS, N_REFINED, OUTSIDE, Data, Region, make_task
+from svmatlas.polygon import ASKING, CLOSED, close_facet, is_tie
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 Words = npt.NDArray[np.uint64]
-
-OPEN = -1
-"""In place of a facet's number: behind this edge lies a facet that was not explored."""
-
 
 class EngineError(RuntimeError):
     """A facet came out impossible. This contradicts the mathematics: please report the data."""
@@ -107,35 +103,35 @@ class Closed(NamedTuple):
     vertex: Words  # name of the corner at the end of the edge
     far: Words  # key of the facet opposite to that corner, 0 if there is none
     corner: Floats  # (n, 3) that corner
+    tie: npt.NDArray[np.bool_]  # (F,) facets that the jitter made
 
 
 @entry
 def _close_some(data, region, words, states, keys, which, hint_at, hints, answer_at, answers):  # type: ignore[no-untyped-def]
     """Close the facets ``which`` of a layer. Returns the arrays of Closed, questions, outcomes and a count."""
-    n, r = data.rows.shape
-    maps, work = make_maps(n, r, region.sides), make_work(n, r, region.sides.shape[0])
-    work.count[N_REFINED] = 0
+    task = make_task(data, region)
     cap = 8 * which.size + 64
     code, name = np.empty(cap, np.int32), np.empty((3, cap), np.uint64)
     corner = np.empty((cap, 3))
     at = np.zeros(which.size + 1, np.int64)
     outcome = np.empty(which.size, np.int64)
+    tie = np.zeros(which.size, np.bool_)
     asked = np.empty((0, 5), np.int64)
     end = 0
     for f in range(which.size):
         g = which[f]
-        known = answers[answer_at[f] : answer_at[f + 1]]
-        task = Facet(data, region, states[g], maps, work, known)
+        task.answers = answers[answer_at[f] : answer_at[f + 1]]
+        task.state = states[g]
         outcome[f] = close_facet(task, hints[hint_at[g] : hint_at[g + 1]])
-        size = work.count[N_CORNERS] if outcome[f] == CLOSED else 0
+        size = task.tally[N_CORNERS] if outcome[f] == CLOSED else 0
         if end + size > cap:
             cap = 2 * (end + size)
             code = np.concatenate((code, np.empty(cap - code.size, np.int32)))
             name = np.concatenate((name, np.empty((3, cap - name.shape[1]), np.uint64)), axis=1)
             corner = np.concatenate((corner, np.empty((cap - corner.shape[0], 3))))
         for j in range(size):
-            a, b = work.edge[0, CODE, j], work.edge[0, CODE, (j + 1) % size]
-            v = work.corner[0, j]
+            a, b = task.edge[0, CODE, j], task.edge[0, CODE, (j + 1) % size]
+            v = task.corner[0, j]
             code[end + j] = a
             name[0, end + j] = keys[g] ^ words[a] if a >= 0 else np.uint64(0)
             name[1, end + j], name[2, end + j] = _name_vertex(region, data.axis, words, keys[g], a, b, v)
@@ -143,14 +139,16 @@ def _close_some(data, region, words, states, keys, which, hint_at, hints, answer
                 corner[end + j, c] = v[c]
         end += size
         at[f + 1] = end
+        if size > 0:
+            tie[f] = is_tie(task)
         if outcome[f] == ASKING:
-            rows = np.empty((work.count[N_ASKED], 5), np.int64)
+            rows = np.empty((task.tally[N_ASKED], 5), np.int64)
             for k in range(rows.shape[0]):
                 rows[k, 0] = f
                 for c in range(4):
-                    rows[k, 1 + c] = work.asked[k, c]
+                    rows[k, 1 + c] = task.asked[k, c]
             asked = np.concatenate((asked, rows))
-    return at, code[:end], name[:, :end], corner[:end], asked, outcome, work.count[N_REFINED]
+    return at, code[:end], name[:, :end], corner[:end], tie, asked, outcome, task.tally[N_REFINED]
 
 
 class Engine:
@@ -182,19 +180,20 @@ class Engine:
         while pending.size:
             some = [answers[f] for f in pending]
             answer_at = np.concatenate([[0], np.cumsum([a.shape[0] for a in some])]).astype(np.intp)
-            at, code, name, corner, asked, outcome, refined = _close_some(
+            at, code, name, corner, tie, asked, outcome, refined = _close_some(
                 self.data, self.region, self.words, layer.states, layer.keys, which[pending], layer.hint_at, layer.hints,
                 answer_at, np.concatenate(some),
             )  # fmt: skip
             self.n_refined += int(refined)
-            closed = Closed(at, code, name[0], name[1], name[2], corner)
+            closed = Closed(at, code, name[0], name[1], name[2], corner, tie)
             if whole is None and np.all(outcome == CLOSED):
                 return closed
             whole = closed
             self._check(layer, which[pending], outcome)
             for k in np.flatnonzero(outcome == CLOSED):
                 part = slice(at[k], at[k + 1])
-                done[pending[k]] = Closed(np.array([0, at[k + 1] - at[k]]), *(array[part] for array in closed[1:]))
+                arrays = (array[part] for array in closed[1:-1])
+                done[pending[k]] = Closed(np.array([0, at[k + 1] - at[k]]), *arrays, tie[k : k + 1])
             for k in np.flatnonzero(outcome == ASKING):
                 questions = asked[asked[:, 0] == k, 1:]
                 self.n_exact += questions.shape[0]

@@ -19,19 +19,14 @@ the jitter is resolved, so a tie is split there, one way, for all facets around 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-import numpy.typing as npt
 
 from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_mul, kernel
 from svmatlas.facet import (
-    ETA, LENGTH, MARGIN, MEMBER, N_PULL, NORM, OUTSIDE, P, Q, L, U, REFINED, SIZE, SLOT, Data, Maps, line, line_dd,
-    make_maps, pencil_dd, refine, score_lines, slope, slope_dd, solve_maps, tabulate_margin, tabulate_pencil,
+    CHECKED, CODE, ETA, LENGTH, MARGIN, MEMBER, N_ASKED, N_CORNERS, N_LISTED, N_PULL, N_REFINED, NORM, OUTSIDE, PENCIL,
+    REFINED, SIGN, SIZE, SLOT, L, P, Q, U, line, line_dd, pencil_dd, refine, score_lines, slope, slope_dd, solve_maps,
+    tabulate_margin, tabulate_pencil,
 )  # fmt: skip
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.intp]
 
 UNKNOWN = 2
 """Beside the signs -1, 0 and 1: not decided up to double-double."""
@@ -46,54 +41,18 @@ COARSE = 1e-10
 """Corners with a larger relative error than this are computed again in double-double, so that coordinates are good to
 1e-10 even where lines are almost parallel, and a later sign at this corner is more often decided in doubles."""
 
-# Named places in the workspaces
-CODE, CHECKED, SIGN = 0, 1, 2
-N_REFINED, N_CORNERS, N_ASKED, N_LISTED = 0, 1, 2, 3
-PENCIL = N_PULL + 2
+THIN = 1e-8
+"""Only facets thinner than this (relative determinant of their corners), or wholly beyond costs of 1 / THIN, are tested
+for being ties. Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
+
+TIE_SHRINK = 2.0**-10
+"""Ties are told by scaling the jitter with this: a facet that the jitter made loses at least that share of its area."""
+
+TIE_LOSS = 2.0**-4
+"""Less of its area left than this after the scaling: a tie. True facets keep theirs (1), ties at most 2^-10."""
 
 NONE, ASK = -1, -2
 """Answers of a check that names no line: the corner is good; it has questions. (Sides are never named.)"""
-
-
-class Region(NamedTuple):
-    """A convex part of the triangle of costs. Corner j ends side j and begins side j + 1."""
-
-    sides: Floats  # (k, 3) lines h.c >= 0
-    corners: Floats  # (k, 3)
-    axis: npt.NDArray[np.int8]  # (k,) P, Q or L where the side is p = 0, q = 0 or l = 0; else -1
-
-
-class Work(NamedTuple):
-    """Workspace of the clipper: the polygon (first half) and the one that a clip makes of it (second half)."""
-
-    edge: Ints  # (2, 3, cap): CODE of the edges; CHECKED: corner j satisfies all lines; SIGN of the line at corner j
-    corner: Floats  # (2, cap, 6): corner j between edges j and j + 1, and its error bounds
-    listed: Ints  # codes to be looked at again
-    asked: Ints  # (n, 4) questions for exact arithmetic
-    exact: Floats  # (4, 9): lines in double-double
-    count: Ints  # by N_REFINED, N_CORNERS, N_ASKED, N_LISTED
-
-
-class Facet(NamedTuple):
-    """All that the functions below read: the facet in hand and the workspaces."""
-
-    data: Data
-    region: Region
-    state: npt.NDArray[np.int8]
-    maps: Maps
-    work: Work
-    answers: Ints  # (n, 5): question and answer
-
-
-@kernel
-def make_work(n, r, n_sides):  # type: ignore[no-untyped-def]
-    """Allocate the workspace: a polygon has at most as many edges as there are lines."""
-    cap = n + r + n_sides + 8
-    i = np.int64
-    return Work(
-        np.empty((2, 3, cap), i), np.empty((2, cap, 6)), np.empty(2 * cap, i), np.empty((2 * cap, 4), i),
-        np.empty((4, 9)), np.zeros(4, i),
-    )  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -103,7 +62,7 @@ def make_work(n, r, n_sides):  # type: ignore[no-untyped-def]
 @kernel
 def _ends(t, code):  # type: ignore[no-untyped-def]
     """The structural points that a line passes through: bits 0-2 corners of the triangle, bit 3 the end of the pencil."""
-    h0, h1, h2, e0, e1, e2 = line(t.data, t.maps, code)
+    h0, h1, h2, e0, e1, e2 = line(t, code)
     bits = 0
     if h0 == 0.0 and e0 == 0.0:
         bits |= 1
@@ -112,9 +71,9 @@ def _ends(t, code):  # type: ignore[no-untyped-def]
     if h2 == 0.0 and e2 == 0.0:
         bits |= 4
     if code < 0:
-        if t.region.axis[-1 - code] == L:
+        if t.side_axis[-1 - code] == L:
             bits |= 8
-    elif t.maps.index[SLOT, code >> 1] < 0 and t.maps.count[SIZE] == t.data.rows.shape[1] - 1:
+    elif t.index[SLOT, code >> 1] < 0 and t.count[SIZE] == t.rows.shape[1] - 1:
         bits |= 8
     return bits
 
@@ -122,15 +81,15 @@ def _ends(t, code):  # type: ignore[no-untyped-def]
 @kernel
 def _on_axis(t, a, b, side):  # type: ignore[no-untyped-def]
     """Do a and b bound the same alpha, and is the side the axis where both bounds meet?"""
-    if a < 0 or b < 0 or side >= 0 or a ^ b != 1 or t.maps.index[SLOT, a >> 1] < 0:
+    if a < 0 or b < 0 or side >= 0 or a ^ b != 1 or t.index[SLOT, a >> 1] < 0:
         return False
-    return t.region.axis[-1 - side] == t.data.axis[a >> 1]
+    return t.side_axis[-1 - side] == t.axis[a >> 1]
 
 
 @kernel
 def _meet(t, k, a, b):  # type: ignore[no-untyped-def]
     """Do three lines meet by structure?"""
-    if k == a or k == b or _ends(t, k) & _ends(t, a) & _ends(t, b) != 0:
+    if _ends(t, k) & _ends(t, a) & _ends(t, b) != 0:
         return True
     return _on_axis(t, a, b, k) or _on_axis(t, a, k, b) or _on_axis(t, b, k, a)
 
@@ -151,12 +110,12 @@ def _cross_dd(t, a, b, k):  # type: ignore[no-untyped-def]
 
     Returns whether the direction of the cross product is certain.
     """
-    x = t.work.exact
+    x = t.exact
     for n in range(3):
         code = a if n == 0 else (b if n == 1 else k)
         if n < 2 or k != a:
-            line_dd(t.data, t.state, 1.0, t.maps, code, x[n])
-    v = t.work.exact[3]
+            line_dd(t, code, x[n])
+    v = t.exact[3]
     top = 0
     for c in range(3):
         i, j = (c + 1) % 3, (c + 2) % 3
@@ -180,18 +139,18 @@ def _cross_dd(t, a, b, k):  # type: ignore[no-untyped-def]
 @kernel
 def _sign_dd(t, k, a, b):  # type: ignore[no-untyped-def]
     """Level 3, then the answers of level 4. Before the maps are refined: UNKNOWN."""
-    if t.maps.count[REFINED] == 0:
+    if t.count[REFINED] == 0:
         return UNKNOWN
-    if t.maps.count[REFINED] == 1:
+    if t.count[REFINED] == 1:
         sure = _cross_dd(t, a, b, k)
-        v, h = t.work.exact[0], t.work.exact[2]
+        v, h = t.exact[0], t.exact[2]
         s, sl, bound = 0.0, 0.0, 0.0
         for c in range(3):
             p, pl = dd_mul(v[c], v[3 + c], h[c], h[3 + c])
             s, sl = dd_add(s, sl, p, pl)
             bound += abs(h[c]) * v[6 + c] + h[6 + c] * (abs(v[c]) + v[6 + c]) + 8.0 * UNIT_DD * abs(p)
         if sure and abs(s) > bound:
-            t.work.count[N_REFINED] += 1
+            t.tally[N_REFINED] += 1
             return 1 if s > 0 else -1
     for n in range(t.answers.shape[0]):
         row = t.answers[n]
@@ -202,36 +161,37 @@ def _sign_dd(t, k, a, b):  # type: ignore[no-untyped-def]
 
 @kernel
 def _ask(t, question, a, b, k):  # type: ignore[no-untyped-def]
-    n = t.work.count[N_ASKED]
-    if n < t.work.asked.shape[0]:
-        row = t.work.asked[n]
+    n = t.tally[N_ASKED]
+    if n < t.asked.shape[0]:
+        row = t.asked[n]
         row[0], row[1], row[2], row[3] = question, a, b, k
-        t.work.count[N_ASKED] += 1
+        t.tally[N_ASKED] += 1
 
 
 @kernel
 def _value(t, k, j):  # type: ignore[no-untyped-def]
     """Level 2: the value of line k at corner j, its error bound, and the size of its terms."""
-    h0, h1, h2, e0, e1, e2 = line(t.data, t.maps, k)
-    v = t.work.corner[0, j]
-    size = abs(h0) * v[0] + abs(h1) * v[1] + abs(h2) * v[2]
-    bound = abs(h0) * v[3] + e0 * (v[0] + v[3]) + abs(h1) * v[4] + e1 * (v[1] + v[4])
-    bound += abs(h2) * v[5] + e2 * (v[2] + v[5]) + 4.0 * UNIT * size
-    return h0 * v[0] + h1 * v[1] + h2 * v[2], bound, size
+    h0, h1, h2, e0, e1, e2 = line(t, k)
+    v = t.corner
+    v0, v1, v2, d0, d1, d2 = v[0, j, 0], v[0, j, 1], v[0, j, 2], v[0, j, 3], v[0, j, 4], v[0, j, 5]
+    size = abs(h0) * v0 + abs(h1) * v1 + abs(h2) * v2
+    bound = abs(h0) * d0 + e0 * (v0 + d0) + abs(h1) * d1 + e1 * (v1 + d1)
+    bound += abs(h2) * d2 + e2 * (v2 + d2) + 4.0 * UNIT * size
+    return h0 * v0 + h1 * v1 + h2 * v2, bound, size
 
 
 @kernel
 def _sign(t, k, j):  # type: ignore[no-untyped-def]
     """Sign of line k at corner j: all levels. UNKNOWN puts the question on the list."""
-    code = t.work.edge[0, CODE]
-    a, b = code[j], code[(j + 1) % t.work.count[N_CORNERS]]
-    if _meet(t, k, a, b):
-        return 0
     s, bound, _ = _value(t, k, j)
     if s > bound:
         return 1
     if s < -bound:
         return -1
+    n = t.tally[N_CORNERS]
+    a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
+    if k == a or k == b or _meet(t, k, a, b):
+        return 0
     sign = _sign_dd(t, k, a, b)
     if sign == UNKNOWN:
         _ask(t, ASK_SIGN, a, b, k)
@@ -258,12 +218,12 @@ def _store_corner(corner, v0, v1, v2, d0, d1, d2):  # type: ignore[no-untyped-de
 @kernel
 def _make_corner(t, j, a, b):  # type: ignore[no-untyped-def]
     """Corner of edges a and b into place j of the new polygon."""
-    t.work.edge[1, CHECKED, j] = 0
-    h0, h1, h2, e0, e1, e2 = line(t.data, t.maps, a)
-    g0, g1, g2, d0, d1, d2 = line(t.data, t.maps, b)
+    t.edge[1, CHECKED, j] = 0
+    h0, h1, h2, e0, e1, e2 = line(t, a)
+    g0, g1, g2, d0, d1, d2 = line(t, b)
     zero = -1  # column that is zero by structure
     if a >= 0 and b >= 0 and a ^ b == 1:  # both bounds of one alpha: the sum of the lines is w_i times the axis
-        zero = t.data.axis[a >> 1]
+        zero = t.axis[a >> 1]
         g0, g1, g2, d0, d1, d2 = 1.0 * (zero == P), 1.0 * (zero == Q), 0.0, 0.0, 0.0, 0.0
     elif _ends(t, a) & _ends(t, b) & 8 != 0:
         zero = L
@@ -274,11 +234,11 @@ def _make_corner(t, j, a, b):  # type: ignore[no-untyped-def]
     ez = abs(h0) * d1 + e0 * (abs(g1) + d1) + abs(h1) * d0 + e1 * (abs(g0) + d0) + u * (abs(h0 * g1) + abs(h1 * g0))
     if zero == L:
         z, ez = 0.0, 0.0
-    corner = t.work.corner[1, j]
-    if _store_corner(corner, x, y, z, ex, ey, ez) <= COARSE or t.maps.count[REFINED] != 1:
+    corner = t.corner[1, j]
+    if _store_corner(corner, x, y, z, ex, ey, ez) <= COARSE or t.count[REFINED] != 1:
         return
     _cross_dd(t, a, b, a)
-    v = t.work.exact[0]
+    v = t.exact[0]
     if zero >= 0:
         v[zero], v[6 + zero] = 0.0, 0.0
     for c in range(3):
@@ -287,20 +247,19 @@ def _make_corner(t, j, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _copy_corner(w, j, i):  # type: ignore[no-untyped-def]
+def _copy_corner(t, j, i):  # type: ignore[no-untyped-def]
     for c in range(6):
-        w.corner[1, j, c] = w.corner[0, i, c]
-    w.edge[1, CHECKED, j] = w.edge[0, CHECKED, i]
+        t.corner[1, j, c] = t.corner[0, i, c]
+    t.edge[1, CHECKED, j] = t.edge[0, CHECKED, i]
 
 
 @kernel
 def _signs(t, k):  # type: ignore[no-untyped-def]
     """Signs of line k at all corners; returns the number of negative ones, or -1 if one is not known."""
-    w = t.work
     unknown, negative = False, 0
-    for j in range(w.count[N_CORNERS]):
+    for j in range(t.tally[N_CORNERS]):
         s = _sign(t, k, j)
-        w.edge[0, SIGN, j] = s
+        t.edge[0, SIGN, j] = s
         unknown = unknown or s == UNKNOWN
         negative += s == -1
     return -1 if unknown else negative
@@ -309,12 +268,11 @@ def _signs(t, k):  # type: ignore[no-untyped-def]
 @kernel
 def _clip(t, k):  # type: ignore[no-untyped-def]
     """Keep the part of the polygon on the good side of line k."""
-    w = t.work
-    n = w.count[N_CORNERS]
+    n = t.tally[N_CORNERS]
     negative = _signs(t, k)
     if negative <= 0:
         return CLOSED if negative == 0 else ASKING
-    code, sign, new = w.edge[0, CODE], w.edge[0, SIGN], w.edge[1, CODE]
+    code, sign, new = t.edge[0, CODE], t.edge[0, SIGN], t.edge[1, CODE]
     if negative == n:
         return EMPTY
     first = 0  # the first corner of the run beyond the line
@@ -330,7 +288,7 @@ def _clip(t, k):  # type: ignore[no-untyped-def]
         j = (j + 1) % n
     while j != first:
         new[m] = code[j]
-        _copy_corner(w, m, j)
+        _copy_corner(t, m, j)
         m += 1
         j = (j + 1) % n
     new[m + (sign[before] == 1)] = k
@@ -338,7 +296,7 @@ def _clip(t, k):  # type: ignore[no-untyped-def]
         if step == 0 and sign[before] == 1:
             new[m] = code[first]
         elif step == 1 and sign[after] == 0:
-            _copy_corner(w, m, after)
+            _copy_corner(t, m, after)
             m += 1
             continue
         elif step == 0:
@@ -346,33 +304,32 @@ def _clip(t, k):  # type: ignore[no-untyped-def]
         _make_corner(t, m, code[first] if step == 0 else code[after], k)
         m += 1
     for j in range(m):
-        w.edge[0, CODE, j], w.edge[0, CHECKED, j] = w.edge[1, CODE, j], w.edge[1, CHECKED, j]
+        t.edge[0, CODE, j], t.edge[0, CHECKED, j] = t.edge[1, CODE, j], t.edge[1, CHECKED, j]
         for c in range(6):
-            w.corner[0, j, c] = w.corner[1, j, c]
-    w.count[N_CORNERS] = m
+            t.corner[0, j, c] = t.corner[1, j, c]
+    t.tally[N_CORNERS] = m
     return CLOSED
 
 
 @kernel
-def _list(w, code):  # type: ignore[no-untyped-def]
-    w.listed[w.count[N_LISTED]] = code
-    w.count[N_LISTED] += 1
+def _list(t, code):  # type: ignore[no-untyped-def]
+    t.listed[t.tally[N_LISTED]] = code
+    t.tally[N_LISTED] += 1
 
 
 @kernel
 def _check_scores(t, j):  # type: ignore[no-untyped-def]
     """The score line that corner j violates most, or NONE; undecided ones are listed."""
-    f, w, norm = t.maps, t.work, t.data.point[NORM]
-    v = w.corner[0, j]
-    tiny = (t.data.rows.shape[1] + 4) * UNIT
+    norm, v = t.point[NORM], t.corner
+    tiny = (t.rows.shape[1] + 4) * UNIT
     per_norm = 0.0
     for c in range(3):
-        size = f.bound[LENGTH, c]
-        per_norm += (f.bound[ETA, c] + tiny * size) * (v[c] + v[3 + c]) + size * v[3 + c]
-    v0, v1, v2 = v[0], v[1], v[2]
-    fixed = 8.0 * UNIT * v2 + 2.0 * v[5]
+        size, d = t.bound[LENGTH, c], v[0, j, 3 + c]
+        per_norm += (t.bound[ETA, c] + tiny * size) * (v[0, j, c] + d) + size * d
+    v0, v1, v2 = v[0, j, 0], v[0, j, 1], v[0, j, 2]
+    fixed = 8.0 * UNIT * v2 + 2.0 * v[0, j, 5]
     worst, least = NONE, 0.0
-    hp, hq, hl = f.score[P], f.score[Q], f.score[L]
+    hp, hq, hl = t.score[P], t.score[Q], t.score[L]
     for i in range(t.state.size):
         s = hp[i] * v0 + hq[i] * v1 + hl[i] * v2
         bound = norm[i] * per_norm + fixed
@@ -380,7 +337,7 @@ def _check_scores(t, j):  # type: ignore[no-untyped-def]
             continue
         code = 2 * i + (0 if t.state[i] == OUTSIDE else 1)
         if not s < -bound:
-            _list(w, code)
+            _list(t, code)
         elif s < least * norm[i]:
             worst, least = code, s / norm[i]
     return worst
@@ -389,18 +346,17 @@ def _check_scores(t, j):  # type: ignore[no-untyped-def]
 @kernel
 def _check_few(t, j):  # type: ignore[no-untyped-def]
     """The same for the lines of M and of the pencil."""
-    f, w = t.maps, t.work
     worst, least = NONE, 0.0
-    m = f.count[SIZE]
+    m = t.count[SIZE]
     for n in range(2 * m + 2):
-        k = 2 * f.index[MEMBER, n >> 1] + (n & 1) if n < 2 * m else f.count[PENCIL + n - 2 * m]
+        k = 2 * t.index[MEMBER, n >> 1] + (n & 1) if n < 2 * m else t.count[PENCIL + n - 2 * m]
         if k < 0:
             continue
         s, bound, size = _value(t, k, j)
         if s > bound:
             continue
         if not s < -bound:
-            _list(w, k)
+            _list(t, k)
         elif s < least * size:
             worst, least = k, s / size
     return worst
@@ -409,23 +365,22 @@ def _check_few(t, j):  # type: ignore[no-untyped-def]
 @kernel
 def _check_corner(t, j):  # type: ignore[no-untyped-def]
     """The line by which to clip since corner j is beyond it; NONE if the corner is good; ASK if that is not known."""
-    w = t.work
-    w.count[N_LISTED] = 0
+    t.tally[N_LISTED] = 0
     worst = _check_few(t, j)
-    if worst == NONE and t.maps.count[SIZE] < t.data.rows.shape[1] - 1:
+    if worst == NONE and t.count[SIZE] < t.rows.shape[1] - 1:
         worst = _check_scores(t, j)
     if worst != NONE:
         return worst
     unknown = False
-    for n in range(w.count[N_LISTED]):
-        k = w.listed[n]
+    for n in range(t.tally[N_LISTED]):
+        k = t.listed[n]
         sign = _sign(t, k, j)
         if sign == -1:
             return k
         unknown = unknown or sign == UNKNOWN
     if unknown:
         return ASK
-    w.edge[0, CHECKED, j] = 1
+    t.edge[0, CHECKED, j] = 1
     return NONE
 
 
@@ -437,7 +392,7 @@ def _check_corner(t, j):  # type: ignore[no-untyped-def]
 def _pencil_answered(t):  # type: ignore[no-untyped-def]
     for n in range(t.answers.shape[0]):
         if t.answers[n, 0] == ASK_PENCIL:
-            t.maps.count[PENCIL], t.maps.count[PENCIL + 1] = t.answers[n, 1], t.answers[n, 2]
+            t.count[PENCIL], t.count[PENCIL + 1] = t.answers[n, 1], t.answers[n, 2]
             return True
     return False
 
@@ -445,16 +400,15 @@ def _pencil_answered(t):  # type: ignore[no-untyped-def]
 @kernel
 def _is_flat(t):  # type: ignore[no-untyped-def]
     """Is D certainly zero (1), certainly not (0), or not known (UNKNOWN)?"""
-    f = t.maps
-    if f.count[N_PULL] == 0 and f.count[N_PULL + 1] == 0:
+    if t.count[N_PULL] == 0 and t.count[N_PULL + 1] == 0:
         return 1
     for c in range(2):
-        d, error = slope(f, c)
+        d, error = slope(t, c)
         if abs(d) > error:
             return 0
-    if t.maps.count[REFINED] == 1:
+    if t.count[REFINED] == 1:
         for c in range(2):
-            d, _, error = slope_dd(f, c)
+            d, _, error = slope_dd(t, c)
             if abs(d) > error:
                 return 0
     return UNKNOWN
@@ -463,11 +417,11 @@ def _is_flat(t):  # type: ignore[no-untyped-def]
 @kernel
 def _bounds(t, i):  # type: ignore[no-untyped-def]
     """Interval of the bound v_i = n_i / s_i in doubles, and the side: 0 lower, 1 upper, -1 not known."""
-    f, norm = t.maps, t.data.point[NORM, i]
-    tiny = t.data.rows.shape[1] * UNIT
-    s, n = f.score[P, i], -f.score[L, i]
-    es = norm * (f.bound[ETA, U] + tiny * f.bound[LENGTH, U])
-    en = norm * (f.bound[ETA, L] + tiny * f.bound[LENGTH, L]) + 4.0 * UNIT
+    norm = t.point[NORM, i]
+    tiny = t.rows.shape[1] * UNIT
+    s, n = t.score[P, i], -t.score[L, i]
+    es = norm * (t.bound[ETA, U] + tiny * t.bound[LENGTH, U])
+    en = norm * (t.bound[ETA, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT
     if not abs(s) > es:
         return n, (abs(s) + es), en, -1
     v = n / s
@@ -488,7 +442,7 @@ def _list_pencil(t):  # type: ignore[no-untyped-def]
                 upper = min(upper, hi)
     reach = max(abs(lower), abs(upper))
     n_lower, n_upper, n_unsure = 0, 0, 0
-    t.work.count[N_LISTED] = 0
+    t.tally[N_LISTED] = 0
     for i in range(t.state.size):
         if t.state[i] == MARGIN:
             continue
@@ -502,19 +456,19 @@ def _list_pencil(t):  # type: ignore[no-untyped-def]
             n_unsure += 1
         else:
             continue
-        _list(t.work, code)
+        _list(t, code)
     return n_lower, n_upper, n_unsure
 
 
 @kernel
 def _tighter_dd(t, code, other, lower):  # type: ignore[no-untyped-def]
     """Is the bound of one point tighter than that of another on the same side? 1, 0 or UNKNOWN."""
-    s, sl, es, c, cl, ec = pencil_dd(t.data, t.maps, code >> 1, 1.0)
-    s2, s2l, es2, c2, c2l, ec2 = pencil_dd(t.data, t.maps, other >> 1, 1.0)
+    s, sl, es, c, cl, ec = pencil_dd(t, code >> 1)
+    s2, s2l, es2, c2, c2l, ec2 = pencil_dd(t, other >> 1)
     x, _, error = _minor(c, cl, c2, c2l, s, sl, s2, s2l, ec, ec2, es, es2)
     if not abs(x) > error:
         return UNKNOWN
-    t.work.count[N_REFINED] += 1
+    t.tally[N_REFINED] += 1
     larger = (x > 0) == ((s > 0) == (s2 > 0))  # c/s - c2/s2 has the sign of (c s2 - c2 s) s s2
     return 1 if larger == lower else 0
 
@@ -522,16 +476,15 @@ def _tighter_dd(t, code, other, lower):  # type: ignore[no-untyped-def]
 @kernel
 def _tightest_dd(t):  # type: ignore[no-untyped-def]
     """Choose among the listed points in double-double; False where that cannot be decided."""
-    w = t.work
-    best = t.maps.count[PENCIL:]
+    best = t.count[PENCIL:]
     best[0], best[1] = -1, -1
-    if t.maps.count[REFINED] != 1:
+    if t.count[REFINED] != 1:
         return False
     reach = 0.0
     for step in range(2):  # first the points with a certain side, then the others against what these allow
-        for n in range(w.count[N_LISTED]):
-            code = w.listed[n]
-            s, _, es, c, _, ec = pencil_dd(t.data, t.maps, code >> 1, 1.0)
+        for n in range(t.tally[N_LISTED]):
+            code = t.listed[n]
+            s, _, es, c, _, ec = pencil_dd(t, code >> 1)
             if abs(s) > es:
                 side = 0 if (s > 0) == (code & 1 == 0) else 1
                 tighter = 1
@@ -545,8 +498,8 @@ def _tightest_dd(t):  # type: ignore[no-untyped-def]
                     reach = max(reach, 1.01 * (abs(c) + ec) / (abs(s) - es))
     if best[0] < 0 or best[1] < 0:
         reach = np.inf
-    for n in range(w.count[N_LISTED]):
-        s, _, es, c, _, ec = pencil_dd(t.data, t.maps, w.listed[n] >> 1, 1.0)
+    for n in range(t.tally[N_LISTED]):
+        s, _, es, c, _, ec = pencil_dd(t, t.listed[n] >> 1)
         if not abs(s) > es and not reach * (abs(s) + es) < abs(c) - ec:
             return False
     return True
@@ -555,7 +508,6 @@ def _tightest_dd(t):  # type: ignore[no-untyped-def]
 @kernel
 def _reduce_pencil(t):  # type: ignore[no-untyped-def]
     """Find the at most two score lines of the pencil that can be edges."""
-    w = t.work
     if _pencil_answered(t):
         return CLOSED
     flat = _is_flat(t)
@@ -563,14 +515,14 @@ def _reduce_pencil(t):  # type: ignore[no-untyped-def]
         return CLOSED
     n_lower, n_upper, n_unsure = _list_pencil(t)
     if flat == 0 and n_unsure == 0 and n_lower <= 1 and n_upper <= 1:
-        for n in range(w.count[N_LISTED]):
-            i = w.listed[n] >> 1
-            t.maps.count[PENCIL + (0 if t.maps.score[P, i] > 0 else 1)] = w.listed[n]
+        for n in range(t.tally[N_LISTED]):
+            i = t.listed[n] >> 1
+            t.count[PENCIL + (0 if t.score[P, i] > 0 else 1)] = t.listed[n]
         return CLOSED
     if flat == 0 and _tightest_dd(t):
         return CLOSED
-    for n in range(w.count[N_LISTED]):
-        _ask(t, ASK_PENCIL, 0, 0, w.listed[n])
+    for n in range(t.tally[N_LISTED]):
+        _ask(t, ASK_PENCIL, 0, 0, t.listed[n])
     return ASKING
 
 
@@ -581,25 +533,23 @@ def _reduce_pencil(t):  # type: ignore[no-untyped-def]
 @kernel
 def _start(t):  # type: ignore[no-untyped-def]
     """The whole region as first polygon."""
-    w = t.work
-    n = t.region.sides.shape[0]
+    n = t.sides.shape[0]
     for j in range(n):
-        w.edge[0, CODE, j] = -1 - j
-        w.edge[0, CHECKED, j] = 0
+        t.edge[0, CODE, j] = -1 - j
+        t.edge[0, CHECKED, j] = 0
         for c in range(3):
-            w.corner[0, j, c] = t.region.corners[j, c]
-            w.corner[0, j, 3 + c] = 0.0
-    w.count[N_CORNERS] = n
+            t.corner[0, j, c] = t.corners[j, c]
+            t.corner[0, j, 3 + c] = 0.0
+    t.tally[N_CORNERS] = n
 
 
 @kernel
 def _next_line(t, hints, n):  # type: ignore[no-untyped-def]
     """The next line to clip by: hint n, then a line that an unchecked corner violates; NONE when all corners are good."""
-    w = t.work
     if n < hints.size:
         return hints[n]
-    for j in range(w.count[N_CORNERS]):
-        if w.edge[0, CHECKED, j] == 0:
+    for j in range(t.tally[N_CORNERS]):
+        if t.edge[0, CHECKED, j] == 0:
             k = _check_corner(t, j)
             if k != NONE:
                 return k
@@ -609,13 +559,13 @@ def _next_line(t, hints, n):  # type: ignore[no-untyped-def]
 @kernel
 def _attempt(t, hints):  # type: ignore[no-untyped-def]
     """Close the facet with the precision that its maps have."""
-    t.work.count[N_ASKED] = 0
-    if t.maps.count[SIZE] == t.data.rows.shape[1] - 1:
+    t.tally[N_ASKED] = 0
+    if t.count[SIZE] == t.rows.shape[1] - 1:
         if _reduce_pencil(t) == ASKING:
             return ASKING
         for side in range(2):
-            if t.maps.count[PENCIL + side] >= 0:
-                tabulate_pencil(t.data, t.maps, side)
+            if t.count[PENCIL + side] >= 0:
+                tabulate_pencil(t, side)
     _start(t)
     n = 0
     while True:
@@ -630,14 +580,71 @@ def _attempt(t, hints):  # type: ignore[no-untyped-def]
 
 @kernel
 def close_facet(t, hints):  # type: ignore[no-untyped-def]
-    """CH of the paper: the polygon of one partition into ``t.work``, known edges first. Returns the outcome."""
-    if not solve_maps(t.data, t.state, 1.0, t.maps):
+    """CH of the paper: the polygon of one partition into ``t``, known edges first. Returns the outcome."""
+    if not solve_maps(t):
         return BROKEN
-    tabulate_margin(t.data, 1.0, t.maps)
-    if t.maps.count[SIZE] < t.data.rows.shape[1]:
-        score_lines(t.data, t.state, 1.0, t.maps)
+    tabulate_margin(t)
+    if t.count[SIZE] < t.rows.shape[1]:
+        score_lines(t)
     while True:
         outcome = _attempt(t, hints)
-        if outcome != ASKING or t.maps.count[REFINED] != 0:
+        if outcome != ASKING or t.count[REFINED] != 0:
             return outcome
-        refine(t.data, t.state, 1.0, t.maps)
+        refine(t)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Ties: facets that the jitter made
+
+
+@kernel
+def _area(corners, n):  # type: ignore[no-untyped-def]
+    """Area of a polygon in barycentric coordinates, its largest relative determinant, and its share of l."""
+    area, relative, finite = 0.0, 0.0, 0.0
+    a = corners[0]
+    for j in range(n):
+        b, c = corners[j], corners[(j + 1) % n]
+        x, y, z = b[1] * c[2], b[2] * c[0], b[0] * c[1]
+        u, v, w = b[2] * c[1], b[0] * c[2], b[1] * c[0]
+        det = a[0] * (x - u) + a[1] * (y - v) + a[2] * (z - w)
+        size = a[0] * (x + u) + a[1] * (y + v) + a[2] * (z + w)
+        area += abs(det) / ((a[0] + a[1] + a[2]) * (b[0] + b[1] + b[2]) * (c[0] + c[1] + c[2]))
+        if size > 0.0:
+            relative = max(relative, abs(det) / size)
+        finite = max(finite, b[2] / (b[0] + b[1] + b[2]))
+    return area, relative, finite
+
+
+@kernel
+def _area_at(t, jitter):  # type: ignore[no-untyped-def]
+    """Area of the same edges with the jitter scaled, from lines in double-double."""
+    n = t.tally[N_CORNERS]
+    t.jitter = jitter
+    solve_maps(t)
+    refine(t)
+    for j in range(n):
+        line_dd(t, t.edge[0, CODE, j], t.exact[j])
+    t.jitter = 1.0
+    for j in range(n):
+        a, b, v = t.exact[j], t.exact[(j + 1) % n], t.corner[1, j]
+        top = 0.0
+        for c in range(3):
+            p, q = (c + 1) % 3, (c + 2) % 3
+            x, _, _ = _minor(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
+            v[c] = abs(x)
+            top = max(top, v[c])
+        for c in range(3):
+            v[c] /= top
+    return _area(t.corner[1], n)[0]
+
+
+@kernel
+def is_tie(t):  # type: ignore[no-untyped-def]
+    """Does the facet just closed owe its area to the jitter? Overwrites the maps."""
+    _, relative, finite = _area(t.corner[0], t.tally[N_CORNERS])
+    if relative > THIN and finite > THIN:
+        return False
+    area = np.empty(2)
+    for k in range(2):
+        area[k] = _area_at(t, 1.0 if k == 0 else TIE_SHRINK)
+    return not area[1] > TIE_LOSS * area[0]

@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
-from svmatlas.facet import L, P, Q, Data
-from svmatlas.polygon import Region
+from svmatlas.facet import Data, L, P, Q, Region
 
 Floats = npt.NDArray[np.float64]
 
