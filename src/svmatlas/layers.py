@@ -31,11 +31,15 @@ import numpy.typing as npt
 from svmatlas.doubledouble import entry, kernel
 from svmatlas.exact import ExactProblem, answer
 from svmatlas.facet import CODE, INSIDE, MARGIN, N_ASKED, N_CORNERS, N_REFINED, OUTSIDE, Data, Region, make_task
-from svmatlas.polygon import ASKING, CLOSED, close_facet, is_tie
+from svmatlas.polygon import ASKING, BROKEN, CLOSED, EMPTY, close_facet, is_tie
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 Words = npt.NDArray[np.uint64]
+
+PUT_OFF = 4
+"""One more outcome (beside those of polygon.py): closed, but the buffers are full."""
+
 
 class EngineError(RuntimeError):
     """A facet came out impossible. This contradicts the mathematics: please report the data."""
@@ -65,7 +69,7 @@ def _place(kind, number):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _name_vertex(region, axis, words, key, a, b, v):  # type: ignore[no-untyped-def]
+def _name_vertex(task, words, key, a, b, v):  # type: ignore[no-untyped-def]
     """Name of the corner v (entries, errors) between edges a and b of facet ``key``, and the key of the facet opposite to it (0: none)."""
     none = np.uint64(0)
     zero = (v[0] == 0.0 and v[3] == 0.0), (v[1] == 0.0 and v[4] == 0.0), (v[2] == 0.0 and v[5] == 0.0)
@@ -79,7 +83,7 @@ def _name_vertex(region, axis, words, key, a, b, v):  # type: ignore[no-untyped-
         return _mix((key if side >= 0 else key ^ words[event])) ^ _place(3, 0), none
     beyond = key ^ words[event]
     if side < 0:
-        if region.axis[-1 - side] == axis[event >> 1]:
+        if task.side_axis[-1 - side] == task.axis[event >> 1]:
             far = beyond ^ words[event ^ 1]
             return _mix(key) + _mix(beyond) + _mix(far), far
         return _mix(key) + _mix(beyond) + _place(4, -side), none
@@ -106,49 +110,65 @@ class Closed(NamedTuple):
     tie: npt.NDArray[np.bool_]  # (F,) facets that the jitter made
 
 
+class Buffers(NamedTuple):
+    """Where a run of the kernel writes to."""
+
+    at: Ints
+    code: npt.NDArray[np.int32]
+    name: Words  # (3, cap): near, vertex, far
+    corner: Floats
+    tie: npt.NDArray[np.bool_]
+    outcome: Ints
+    asked: Ints  # (cap, 5): facet and question
+
+
+def _make_buffers(n: int) -> Buffers:
+    cap = 8 * n + 4096  # a facet has 4 edges on average; what does not fit is put off to the next run
+    return Buffers(
+        np.zeros(n + 1, dtype=np.intp), np.empty(cap, dtype=np.int32), np.empty((3, cap), dtype=np.uint64),
+        np.empty((cap, 3)), np.zeros(n, dtype=bool), np.empty(n, dtype=np.intp), np.empty((cap, 5), dtype=np.intp),
+    )  # fmt: skip
+
+
+@kernel
+def _write_facet(task, words, key, f, out):  # type: ignore[no-untyped-def]
+    """Append the polygon in hand to the buffers as facet f."""
+    start, size = out.at[f], task.tally[N_CORNERS]
+    for j in range(size):
+        a, b = task.edge[0, CODE, j], task.edge[0, CODE, j + 1 if j + 1 < size else 0]
+        v, k = task.corner[0, j], start + j
+        out.code[k] = a
+        out.name[0, k] = key ^ words[a] if a >= 0 else np.uint64(0)
+        out.name[1, k], out.name[2, k] = _name_vertex(task, words, key, a, b, v)
+        for c in range(3):
+            out.corner[k, c] = v[c]
+    out.at[f + 1] = start + size
+
+
 @entry
-def _close_some(data, region, words, states, keys, which, hint_at, hints, answer_at, answers):  # type: ignore[no-untyped-def]
-    """Close the facets ``which`` of a layer. Returns the arrays of Closed, questions, outcomes and a count."""
+def _close_some(data, region, words, layer, which, answer_at, answers, out):  # type: ignore[no-untyped-def]
+    """Close the facets ``which`` of a layer into ``out``. Returns the numbers of questions and of refined predicates."""
     task = make_task(data, region)
-    cap = 8 * which.size + 64
-    code, name = np.empty(cap, np.int32), np.empty((3, cap), np.uint64)
-    corner = np.empty((cap, 3))
-    at = np.zeros(which.size + 1, np.int64)
-    outcome = np.empty(which.size, np.int64)
-    tie = np.zeros(which.size, np.bool_)
-    asked = np.empty((0, 5), np.int64)
-    end = 0
+    n_asked = 0
     for f in range(which.size):
         g = which[f]
+        out.at[f + 1] = out.at[f]
         task.answers = answers[answer_at[f] : answer_at[f + 1]]
-        task.state = states[g]
-        outcome[f] = close_facet(task, hints[hint_at[g] : hint_at[g + 1]])
-        size = task.tally[N_CORNERS] if outcome[f] == CLOSED else 0
-        if end + size > cap:
-            cap = 2 * (end + size)
-            code = np.concatenate((code, np.empty(cap - code.size, np.int32)))
-            name = np.concatenate((name, np.empty((3, cap - name.shape[1]), np.uint64)), axis=1)
-            corner = np.concatenate((corner, np.empty((cap - corner.shape[0], 3))))
-        for j in range(size):
-            a, b = task.edge[0, CODE, j], task.edge[0, CODE, (j + 1) % size]
-            v = task.corner[0, j]
-            code[end + j] = a
-            name[0, end + j] = keys[g] ^ words[a] if a >= 0 else np.uint64(0)
-            name[1, end + j], name[2, end + j] = _name_vertex(region, data.axis, words, keys[g], a, b, v)
-            for c in range(3):
-                corner[end + j, c] = v[c]
-        end += size
-        at[f + 1] = end
-        if size > 0:
-            tie[f] = is_tie(task)
-        if outcome[f] == ASKING:
-            rows = np.empty((task.tally[N_ASKED], 5), np.int64)
-            for k in range(rows.shape[0]):
-                rows[k, 0] = f
+        task.state = layer.states[g]
+        out.outcome[f] = close_facet(task, layer.hints[layer.hint_at[g] : layer.hint_at[g + 1]])
+        if out.outcome[f] == CLOSED:
+            if out.at[f] + task.tally[N_CORNERS] > out.code.size:
+                out.outcome[f] = PUT_OFF
+                continue
+            _write_facet(task, words, layer.keys[g], f, out)
+            out.tie[f] = is_tie(task)
+        elif out.outcome[f] == ASKING:
+            for k in range(min(task.tally[N_ASKED], out.asked.shape[0] - n_asked)):
+                out.asked[n_asked, 0] = f
                 for c in range(4):
-                    rows[k, 1 + c] = task.asked[k, c]
-            asked = np.concatenate((asked, rows))
-    return at, code[:end], name[:, :end], corner[:end], tie, asked, outcome, task.tally[N_REFINED]
+                    out.asked[n_asked, 1 + c] = task.asked[k, c]
+                n_asked += 1
+    return n_asked, task.tally[N_REFINED]
 
 
 class Engine:
@@ -176,34 +196,30 @@ class Engine:
         answers: list[Ints] = [np.empty((0, 5), dtype=np.intp) for _ in which]
         done: list[Closed | None] = [None] * which.size
         pending = np.arange(which.size)
-        whole = None
         while pending.size:
             some = [answers[f] for f in pending]
             answer_at = np.concatenate([[0], np.cumsum([a.shape[0] for a in some])]).astype(np.intp)
-            at, code, name, corner, tie, asked, outcome, refined = _close_some(
-                self.data, self.region, self.words, layer.states, layer.keys, which[pending], layer.hint_at, layer.hints,
-                answer_at, np.concatenate(some),
-            )  # fmt: skip
+            out = _make_buffers(pending.size)
+            n_asked, refined = _close_some(
+                self.data, self.region, self.words, layer, which[pending], answer_at, np.concatenate(some), out
+            )
             self.n_refined += int(refined)
-            closed = Closed(at, code, name[0], name[1], name[2], corner, tie)
-            if whole is None and np.all(outcome == CLOSED):
+            self._check(layer, which[pending], out.outcome)
+            closed = _closed(out)
+            if pending.size == which.size and np.all(out.outcome == CLOSED):
                 return closed
-            whole = closed
-            self._check(layer, which[pending], outcome)
-            for k in np.flatnonzero(outcome == CLOSED):
-                part = slice(at[k], at[k + 1])
-                arrays = (array[part] for array in closed[1:-1])
-                done[pending[k]] = Closed(np.array([0, at[k + 1] - at[k]]), *arrays, tie[k : k + 1])
-            for k in np.flatnonzero(outcome == ASKING):
-                questions = asked[asked[:, 0] == k, 1:]
+            for k in np.flatnonzero(out.outcome == CLOSED):
+                done[pending[k]] = _one(closed, k)
+            for k in np.flatnonzero(out.outcome == ASKING):
+                questions = out.asked[:n_asked][out.asked[:n_asked, 0] == k, 1:]
                 self.n_exact += questions.shape[0]
                 f = pending[k]
                 answers[f] = np.concatenate([answers[f], answer(self.exact, layer.states[which[f]], questions)])
-            pending = pending[outcome == ASKING]
+            pending = pending[out.outcome != CLOSED]
         return join([part for part in done if part is not None])
 
     def _check(self, layer: Layer, which: Ints, outcome: Ints) -> None:
-        wrong = np.flatnonzero((outcome != CLOSED) & (outcome != ASKING))
+        wrong = np.flatnonzero((outcome == EMPTY) | (outcome == BROKEN))
         if wrong.size:
             state = layer.states[which[wrong[0]]]
             raise EngineError(
@@ -316,6 +332,19 @@ def _group(unique: Words, rank: Ints, named: list[Named]) -> tuple[Ints, Ints]:
     single[1:] = (facet[1:] != facet[:-1]) | (code[1:] != code[:-1])
     facet, code = facet[single], code[single]
     return np.searchsorted(facet, np.arange(unique.size + 1)).astype(np.intp), code
+
+
+def _closed(out: Buffers) -> Closed:
+    """The filled part of the buffers."""
+    end = out.at[-1]
+    near, vertex, far = out.name[:, :end]
+    return Closed(out.at, out.code[:end], near, vertex, far, out.corner[:end], out.tie)
+
+
+def _one(closed: Closed, k: int) -> Closed:
+    """Facet k alone."""
+    part = slice(closed.at[k], closed.at[k + 1])
+    return Closed(closed.at[k : k + 2] - closed.at[k], *(a[part] for a in closed[1:-1]), closed.tie[k : k + 1])
 
 
 def join(parts: list[Closed]) -> Closed:
