@@ -21,7 +21,7 @@ A facet touches only facets of its own layer, the one before and the one after, 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -183,13 +183,20 @@ class Engine:
         self.n_refined = 0
         self.n_exact = 0
 
-    def cef(self, layer: Layer, count: int) -> Closed:
-        """Close the first ``count`` facets of a layer."""
-        pieces = [part for part in np.array_split(np.arange(count), self.n_jobs) if part.size]
-        if len(pieces) == 1:
-            return self._close(layer, pieces[0])
+    def cef(self, layer: Layer, count: int, chunk: int = 4096, deadline: float = np.inf) -> Closed:
+        """Close the first ``count`` facets of a layer, fewer if the time of the monotonic clock passes ``deadline``."""
+        parts = []
+        for first in range(0, count, chunk):
+            parts.append(self._close_parallel(layer, np.arange(first, min(first + chunk, count))))
+            if time.monotonic() > deadline:
+                break
+        return parts[0] if len(parts) == 1 else join(parts)
+
+    def _close_parallel(self, layer: Layer, which: Ints) -> Closed:
+        if self.n_jobs == 1 or which.size < 2 * self.n_jobs:
+            return self._close(layer, which)
         with ThreadPoolExecutor(self.n_jobs) as pool:
-            return join(list(pool.map(lambda which: self._close(layer, which), pieces)))
+            return join(list(pool.map(lambda part: self._close(layer, part), np.array_split(which, self.n_jobs))))
 
     def _close(self, layer: Layer, which: Ints) -> Closed:
         """Close some facets; those that ask are closed again with exact answers until they ask no more."""
@@ -300,10 +307,10 @@ def first_layer(state: npt.NDArray[np.int8], words: Words) -> Layer:
 
 
 def key_of(state: npt.NDArray[np.int8], words: Words) -> Words:
-    """Key of a partition, as an array of one: words crossed from all points in I."""
+    """Key of a partition, as an array of one: words crossed from all points in I, whose key is 1 (0 names no facet)."""
     margin, outside = state == MARGIN, state == OUTSIDE
     crossed = np.concatenate([words[1::2][margin | outside], words[0::2][outside]])
-    return np.bitwise_xor.reduce(crossed, initial=np.uint64(0)).reshape(1)
+    return np.bitwise_xor.reduce(crossed, initial=np.uint64(1)).reshape(1)
 
 
 def flip(states: npt.NDArray[np.int8], parent: Ints, flips: npt.NDArray[np.int32]) -> npt.NDArray[np.int8]:

@@ -66,6 +66,14 @@ class Recorder:
         if len(self.waiting) > 3:
             del self.waiting[0]
 
+    def share(self, closed: Closed) -> float:
+        """Share of the triangle of costs that some facets cover, by area in barycentric coordinates."""
+        corner = closed.corner / closed.corner.sum(axis=1, keepdims=True)
+        first = np.repeat(closed.at[:-1], np.diff(closed.at))
+        before = np.arange(first.size) - 1
+        before[closed.at[:-1]] = closed.at[1:] - 1
+        return float(np.einsum("ij,ij->", corner[first], np.cross(corner[before], corner)))
+
     def _number(self, which: int) -> None:
         """Turn the keys of the neighbours of one waiting layer into facet numbers."""
         keys, first, near = self.waiting[which]

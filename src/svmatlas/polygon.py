@@ -46,10 +46,10 @@ THIN = 1e-8
 for being ties. Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
 
 TIE_SHRINK = 2.0**-10
-"""Ties are told by scaling the jitter with this: a facet that the jitter made loses at least that share of its area."""
+"""Ties are told by scaling the jitter with this: a facet that the jitter made shrinks with it, in area or in all."""
 
 TIE_LOSS = 2.0**-4
-"""Less of its area left than this after the scaling: a tie. True facets keep theirs (1), ties at most 2^-10."""
+"""Less of its area or diameter left than this after the scaling: a tie. True facets keep theirs, ties keep 2^-10."""
 
 NONE, ASK = -1, -2
 """Answers of a check that names no line: the corner is good; it has questions. (Sides are never named.)"""
@@ -598,26 +598,26 @@ def close_facet(t, hints):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _area(corners, n):  # type: ignore[no-untyped-def]
-    """Area of a polygon in barycentric coordinates, its largest relative determinant, and its share of l."""
-    area, relative, finite = 0.0, 0.0, 0.0
-    a = corners[0]
+def _is_suspect(t):  # type: ignore[no-untyped-def]
+    """Is the facet in hand thin, small, or wholly near infinity?"""
+    n, corner = t.tally[N_CORNERS], t.corner
+    a0, a1, a2 = corner[0, 0, 0], corner[0, 0, 1], corner[0, 0, 2]
+    relative, finite = 0.0, 0.0
     for j in range(n):
-        b, c = corners[j], corners[(j + 1) % n]
-        x, y, z = b[1] * c[2], b[2] * c[0], b[0] * c[1]
-        u, v, w = b[2] * c[1], b[0] * c[2], b[1] * c[0]
-        det = a[0] * (x - u) + a[1] * (y - v) + a[2] * (z - w)
-        size = a[0] * (x + u) + a[1] * (y + v) + a[2] * (z + w)
-        area += abs(det) / ((a[0] + a[1] + a[2]) * (b[0] + b[1] + b[2]) * (c[0] + c[1] + c[2]))
-        if size > 0.0:
-            relative = max(relative, abs(det) / size)
-        finite = max(finite, b[2] / (b[0] + b[1] + b[2]))
-    return area, relative, finite
+        k = j + 1 if j + 1 < n else 0
+        b0, b1, b2 = corner[0, j, 0], corner[0, j, 1], corner[0, j, 2]
+        c0, c1, c2 = corner[0, k, 0], corner[0, k, 1], corner[0, k, 2]
+        det = a0 * (b1 * c2 - b2 * c1) + a1 * (b2 * c0 - b0 * c2) + a2 * (b0 * c1 - b1 * c0)
+        size = a0 * (b1 * c2 + b2 * c1) + a1 * (b2 * c0 + b0 * c2) + a2 * (b0 * c1 + b1 * c0)
+        if abs(det) > relative * size:
+            relative = abs(det) / size
+        finite = max(finite, b2 / (b0 + b1 + b2))
+    return relative < THIN or finite < THIN
 
 
 @kernel
-def _area_at(t, jitter):  # type: ignore[no-untyped-def]
-    """Area of the same edges with the jitter scaled, from lines in double-double."""
+def _corners_at(t, jitter):  # type: ignore[no-untyped-def]
+    """The corners of the same edges with the jitter scaled, in double-double, into corner[1]: hi and lo."""
     n = t.tally[N_CORNERS]
     t.jitter = jitter
     solve_maps(t)
@@ -626,25 +626,46 @@ def _area_at(t, jitter):  # type: ignore[no-untyped-def]
         line_dd(t, t.edge[0, CODE, j], t.exact[j])
     t.jitter = 1.0
     for j in range(n):
-        a, b, v = t.exact[j], t.exact[(j + 1) % n], t.corner[1, j]
+        a, b, v = t.exact[j], t.exact[j + 1 if j + 1 < n else 0], t.corner[1, j]
         top = 0.0
         for c in range(3):
             p, q = (c + 1) % 3, (c + 2) % 3
-            x, _, _ = _minor(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
-            v[c] = abs(x)
-            top = max(top, v[c])
+            v[c], v[3 + c], _ = _minor(
+                a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0
+            )
+            top = v[c] if abs(v[c]) > abs(top) else top
         for c in range(3):
-            v[c] /= top
-    return _area(t.corner[1], n)[0]
+            v[c], v[3 + c] = dd_mul(v[c], v[3 + c], 1.0 / top, 0.0)
+
+
+@kernel
+def _measure(t):  # type: ignore[no-untyped-def]
+    """Diameter (sine of an angle of homogeneous costs) and area of the polygon in corner[1]."""
+    n = t.tally[N_CORNERS]
+    diameter, area = 0.0, 0.0
+    a = t.corner[1, 0]
+    for j in range(1, n):
+        b, d = t.corner[1, j], t.corner[1, j + 1 if j + 1 < n else 0]
+        square, det, det_lo = 0.0, 0.0, 0.0
+        for c in range(3):
+            p, q = (c + 1) % 3, (c + 2) % 3
+            x, x_lo, _ = _minor(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
+            square += x * x
+            y, y_lo = dd_mul(x, x_lo, d[c], d[3 + c])
+            det, det_lo = dd_add(det, det_lo, y, y_lo)
+        diameter = max(diameter, np.sqrt(square))
+        area += abs(det)
+    return diameter, area
 
 
 @kernel
 def is_tie(t):  # type: ignore[no-untyped-def]
-    """Does the facet just closed owe its area to the jitter? Overwrites the maps."""
-    _, relative, finite = _area(t.corner[0], t.tally[N_CORNERS])
-    if relative > THIN and finite > THIN:
+    """Does the facet just closed owe its extent to the jitter? Overwrites the maps."""
+    if not _is_suspect(t):
         return False
-    area = np.empty(2)
+    diameter, area = 0.0, 0.0
     for k in range(2):
-        area[k] = _area_at(t, 1.0 if k == 0 else TIE_SHRINK)
-    return not area[1] > TIE_LOSS * area[0]
+        _corners_at(t, TIE_SHRINK if k == 0 else 1.0)
+        less, lesser = diameter, area
+        diameter, area = _measure(t)
+    return not (less > TIE_LOSS * diameter and lesser > TIE_LOSS * area)

@@ -35,6 +35,9 @@ JITTER_BITS = 30
 RANK_TOLERANCE = 2.0**-50
 """Columns (scaled to length 1) whose independent part is below this times the larger dimension are rounding errors."""
 
+LIFT = 2.0**-52
+"""Weights that are lifted get this much more, times the number of terms in a score: the scores then round to 1 or more."""
+
 DROPPED, ZERO = -1, -2
 """In ``Problem.point``: a row of weight zero; a row of zeros, inside the margin at all costs."""
 
@@ -55,11 +58,20 @@ class Problem:
     basis: Floats | None  # (d + 1, r) orthonormal, if the rows were replaced; None: the columns are the user's
     by_rows: bool  # weights are recovered as X'alpha, since no basis is kept
     exponent: int  # rows were multiplied by 2^exponent
+    seed: int  # for the names of facets
 
     @property
     def n_points(self) -> int:
         """Number of distinct points."""
         return int(self.data.rows.shape[0])
+
+    @property
+    def first_rows(self) -> npt.NDArray[np.intp]:
+        """The first row of the user's X at each point."""
+        first = np.full(self.n_points, -1, dtype=np.intp)
+        rows = np.flatnonzero(self.point >= 0)[::-1]
+        first[self.point[rows]] = rows
+        return first
 
     def homogeneous(self, C_pos: Floats, C_neg: Floats) -> Floats:
         """Costs (n,) and (n,) as internal homogeneous costs (n, 3)."""
@@ -92,14 +104,32 @@ class Problem:
         out[zero] = (self.weight * cost)[zero]
         return out
 
-    def weights_of(self, beta: Floats, alpha: Floats) -> tuple[Floats, float]:
-        """Coefficients and intercept from internal beta, or from the user's alpha where no basis was kept."""
-        if self.by_rows:
-            signed = alpha * self.sign
-            return signed @ self.X, float(self.bias * self.bias * signed.sum())
-        full = np.ldexp(beta if self.basis is None else self.basis @ beta, self.exponent)
+    def weights_of(self, beta: Floats, alpha: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
+        """Coefficients and intercept from internal beta, or from the user's alpha where no basis was kept.
+
+        ``lossless`` marks the points that are not inside the margin.
+        """
         d = self.X.shape[1]
-        return full[:d], float(full[d] * self.bias) if self.bias else 0.0
+        if not self.by_rows:
+            full = np.ldexp(beta if self.basis is None else self.basis @ beta, self.exponent)
+            coef, intercept = full[:d], float(full[d] * self.bias) if self.bias else 0.0
+        else:
+            signed = alpha * self.sign
+            coef, intercept = signed @ self.X, float(self.bias * self.bias * signed.sum())
+        rows = self.first_rows[lossless]
+        return lift(coef, intercept, self.sign[rows] * (self.X[rows] @ coef + intercept))
+
+
+def lift(coef: Floats, intercept: float, scores: Floats) -> tuple[Floats, float]:
+    """Lengthen weights by the little that rounding leaves the scores of points on or outside the margin short of 1.
+
+    Costs of 1e6 make a loss of 1e-10 of one rounding error of a score; a longer beta costs that rounding error only.
+    """
+    least = float(scores.min(initial=1.0))
+    if least >= 1.0:
+        return coef, intercept
+    factor = 1.0 + (1.0 - least) + LIFT * (coef.size + 4)
+    return coef * factor, intercept * factor
 
 
 def make_problem(X: Any, y: Any, bias: float, sample_weight: Any, random_state: Any) -> Problem:
@@ -116,8 +146,10 @@ def make_problem(X: Any, y: Any, bias: float, sample_weight: Any, random_state: 
     rows = rows[first]
     rows, basis, by_rows = _factor(rows)
     total = np.bincount(point[point >= 0], weights=weight[point >= 0], minlength=rows.shape[0])
-    data = _data(rows, sign[first], total, check_random_state(random_state))
-    return Problem(data, classes, point, weight, sign, X, bias, basis, by_rows, exponent)
+    random = check_random_state(random_state)
+    data = _data(rows, sign[first], total, random)
+    seed = int(random.randint(2**31))
+    return Problem(data, classes, point, weight, sign, X, bias, basis, by_rows, exponent, seed)
 
 
 def _check_bias(bias: Any) -> float:

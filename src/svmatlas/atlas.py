@@ -1,0 +1,317 @@
+"""The atlas: the immutable map of all facets, edges and vertices, and exact solutions at any costs."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.doubledouble import entry
+from svmatlas.facet import ALPHA, BETA, INSIDE, MARGIN, MEMBER, OUTSIDE, SIZE, WEIGHT, L, Region, make_task, solve_maps
+from svmatlas.locate import NOWHERE, Locator
+from svmatlas.mesh import Mesh, states_of
+from svmatlas.problem import DROPPED, LIFT, ZERO, Bounds, Problem, make_region
+from svmatlas.validate import Report, validate
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+
+
+class Partition(NamedTuple):
+    """Row numbers of the user's X: on the margin (M), inside it (I), outside it (O)."""
+
+    margin: Ints
+    inside: Ints
+    outside: Ints
+
+
+class Solution(NamedTuple):
+    """Solutions at n costs, in internal units: dual variables (n, N) of the points and weights (n, r)."""
+
+    alpha: Floats
+    beta: Floats
+
+
+class Atlas:
+    """The map of all asymmetric-cost linear SVMs of one data set; made by :func:`svmatlas.explore`.
+
+    Homogeneous costs (p, q, l) stand for C+ = p/l and C- = q/l; l = 0 is infinity.
+
+    Attributes
+    ----------
+    n_facets, n_edges, n_vertices, n_layers : int
+        Sizes of the map. Facets that exist only because ties are split (``facet_is_tie``) are not counted in ``n_facets``;
+        ``n_edges`` and ``n_vertices`` count all, as Euler's formula needs them.
+    complete : bool
+        False if the exploration was stopped.
+    classes_ : ndarray of shape (2,)
+        Labels; ``classes_[1]`` is the positive class, with cost C+.
+    vertices : ndarray of shape (V, 3)
+        Homogeneous costs of the vertices.
+    edge_events : ndarray of shape (E, 2)
+        (row, type) of the event on each edge: that row (the first of equal rows) moves between margin and outside (type
+        0) or between margin and inside (type 1). (-1, k) for side k of the region.
+    edge_facets : ndarray of shape (E, 2)
+        The facets on both sides; -1: none, a side of the region; -2: a facet that was not explored.
+    edge_vertices : ndarray of shape (E, 2)
+        The two ends, so that the first facet lies on the left.
+    facet_layer, facet_parent : ndarrays of shape (F,)
+        Layer of each facet, and the facet of the layer before from which it was reached (-1: the first).
+    facet_at : ndarray of shape (F + 1,)
+        Facet f owns the places ``facet_at[f]:facet_at[f + 1]`` of the next two arrays.
+    facet_edges, facet_vertices : ndarrays
+        Edges of the facets in order (counter-clockwise in (C+, C-)), and the vertex at the end of each.
+    facet_is_tie : ndarray of shape (F,)
+        Facets without area: they exist only because ties are split by a jitter of 1e-13.
+    n_refined, n_exact : int
+        Predicates that doubles could not decide, by the level that did: double-double, exact integers.
+    """
+
+    def __init__(self, problem: Problem, bounds: Bounds, mesh: Mesh, complete: bool, counts: dict[str, int]) -> None:
+        self._problem = problem
+        self._mesh = mesh
+        self.region = bounds
+        self.complete = complete
+        self.classes_ = problem.classes
+        self.n_refined = counts["n_refined"]
+        self.n_exact = counts["n_exact"]
+
+    # Sizes and arrays
+
+    @property
+    def n_facets(self) -> int:
+        """Number of facets that are not ties."""
+        return int(np.sum(~self._mesh.facet_tie))
+
+    @property
+    def n_edges(self) -> int:
+        """Number of edges."""
+        return int(self._mesh.edge_code.size)
+
+    @property
+    def n_vertices(self) -> int:
+        """Number of vertices."""
+        return int(self._mesh.vertices.shape[0])
+
+    @property
+    def n_layers(self) -> int:
+        """Number of layers."""
+        return int(self._mesh.facet_layer[-1]) + 1
+
+    @cached_property
+    def vertices(self) -> Floats:
+        """Homogeneous costs of the vertices."""
+        return _fixed(self._problem.to_user(self._mesh.vertices))
+
+    @cached_property
+    def edge_events(self) -> npt.NDArray[np.int32]:
+        """Event (row, type) of each edge, (-1, side) on the sides of the region."""
+        code = self._mesh.edge_code
+        first = self._problem.first_rows
+        row = np.full(code.size, -1)
+        row[code >= 0] = first[code[code >= 0] >> 1]
+        return _fixed(np.column_stack([row, np.where(code >= 0, code & 1, -1 - code)]).astype(np.int32))
+
+    @property
+    def edge_facets(self) -> npt.NDArray[np.int32]:
+        """Facets on both sides of each edge."""
+        return _fixed(self._mesh.edge_facets)
+
+    @property
+    def edge_vertices(self) -> npt.NDArray[np.int32]:
+        """Ends of each edge."""
+        return _fixed(self._mesh.edge_vertices)
+
+    @property
+    def facet_layer(self) -> npt.NDArray[np.int32]:
+        """Layer of each facet."""
+        return _fixed(self._mesh.facet_layer)
+
+    @property
+    def facet_parent(self) -> npt.NDArray[np.int32]:
+        """Parent of each facet."""
+        return _fixed(self._mesh.facet_parent)
+
+    @property
+    def facet_at(self) -> Ints:
+        """Start of each facet's places in ``facet_edges`` and ``facet_vertices``."""
+        return _fixed(self._mesh.facet_at)
+
+    @property
+    def facet_edges(self) -> npt.NDArray[np.int32]:
+        """Edges of the facets, in order."""
+        return _fixed(self._mesh.facet_edges)
+
+    @property
+    def facet_vertices(self) -> npt.NDArray[np.int32]:
+        """The vertex at the end of each of ``facet_edges``."""
+        return _fixed(self._mesh.facet_vertices)
+
+    @property
+    def facet_is_tie(self) -> npt.NDArray[np.bool_]:
+        """Facets without area."""
+        return _fixed(self._mesh.facet_tie)
+
+    def __repr__(self) -> str:
+        ties = int(self._mesh.facet_tie.sum())
+        state = "complete" if self.complete else "partial"
+        return (
+            f"Atlas({state}: {self.n_facets} facets, {self.n_edges} edges, {self.n_vertices} vertices, "
+            f"{self.n_layers} layers; {ties} tie facets)"
+        )
+
+    # Facets
+
+    def partition(self, facet: int) -> Partition:
+        """Row numbers on the margin, inside and outside it, in a facet. Rows of weight zero are in none."""
+        state = self._states(np.array([self._check_facet(facet)]))[0]
+        point = self._problem.point
+        row = np.where(point == DROPPED, -1, np.where(point == ZERO, INSIDE, state[np.maximum(point, 0)] if state.size else -1))
+        return Partition(*(np.flatnonzero(row == s) for s in (MARGIN, INSIDE, OUTSIDE)))
+
+    def polygon(self, facet: int) -> Floats:
+        """Corners of a facet in order, homogeneous costs (n, 3)."""
+        f = self._check_facet(facet)
+        at = self._mesh.facet_at
+        return self._problem.to_user(self._mesh.vertices[self._mesh.facet_vertices[at[f] : at[f + 1]]])
+
+    def _check_facet(self, facet: int) -> int:
+        n = self._mesh.facet_layer.size
+        if not 0 <= facet < n:
+            raise ValueError(f"facet {facet} does not exist: the atlas has facets 0 to {n - 1}")
+        return int(facet)
+
+    def _states(self, facets: Ints) -> npt.NDArray[np.int8]:
+        mesh = self._mesh
+        states: npt.NDArray[np.int8] = states_of(facets, mesh.facet_parent, mesh.facet_flips, mesh.start)
+        return states
+
+    # Solutions
+
+    def locate(self, C_pos: Any, C_neg: Any) -> Any:
+        """Number of the facet at some costs: an int for a pair of scalars, an array for arrays.
+
+        On an edge or vertex it is one of the facets that meet there.
+        """
+        c, scalar = self._check_costs(C_pos, C_neg)
+        facets = self._locate(c)
+        return int(facets[0]) if scalar else facets
+
+    def alpha(self, C_pos: Any, C_neg: Any) -> Floats:
+        """Dual variables of the user's rows, (N,) or (n, N). Where they are not unique: one valid choice."""
+        c, scalar = self._check_costs(C_pos, C_neg)
+        alpha = self._spread(c, self._solve(c).alpha)
+        return alpha[0] if scalar else alpha
+
+    def coef(self, C_pos: Any, C_neg: Any) -> Floats:
+        """Weights of the features, (d,) or (n, d)."""
+        coef, _, scalar = self._weights(C_pos, C_neg)
+        return coef[0] if scalar else coef
+
+    def intercept(self, C_pos: Any, C_neg: Any) -> Any:
+        """Intercept, a float or (n,): ``X @ coef + intercept`` is the decision value."""
+        _, intercept, scalar = self._weights(C_pos, C_neg)
+        return float(intercept[0]) if scalar else intercept
+
+    def _weights(self, C_pos: Any, C_neg: Any) -> tuple[Floats, Floats, bool]:
+        c, scalar = self._check_costs(C_pos, C_neg)
+        facets = self._locate(c)
+        solution, states = self._solve(c, facets), self._states(facets)
+        alpha = self._spread(c, solution.alpha)
+        parts = zip(solution.beta, alpha, states, strict=True)
+        pairs = [self._problem.weights_of(b, a, state != INSIDE) for b, a, state in parts]
+        coef = np.array([w for w, _ in pairs]).reshape(c.shape[0], self._problem.X.shape[1])
+        return coef, np.array([b for _, b in pairs]), scalar
+
+    def _spread(self, c: Floats, alpha: Floats) -> Floats:
+        user = np.ldexp(c[:, :2], 2 * self._problem.exponent)
+        rows = [self._problem.spread_alpha(a, p, q) for a, (p, q) in zip(alpha, user, strict=True)]
+        return np.array(rows).reshape(c.shape[0], self._problem.point.size)
+
+    def _solve(self, c: Floats, facets: Ints | None = None) -> Solution:
+        """Solutions at homogeneous costs (n, 3) with l = 1."""
+        facets = self._locate(c) if facets is None else facets
+        solution: tuple[Floats, Floats] = _solve_at(self._problem.data, self._region, self._states(facets), c)
+        return Solution(*solution)
+
+    @cached_property
+    def _region(self) -> Region:
+        return make_region(self.region, self._problem.exponent)
+
+    @cached_property
+    def _locator(self) -> Locator:
+        return Locator(self._mesh)
+
+    def _locate(self, c: Floats) -> Ints:
+        facets = self._locator(c)
+        if np.any(facets == NOWHERE):
+            p, q, l = self._problem.to_user(c[np.argmax(facets == NOWHERE)])
+            raise ValueError(f"costs ({p / l:g}, {q / l:g}) are outside the explored part of this partial atlas")
+        return facets
+
+    def _check_costs(self, C_pos: Any, C_neg: Any) -> tuple[Floats, bool]:
+        p, q = np.asarray(C_pos, dtype=float), np.asarray(C_neg, dtype=float)
+        scalar = p.ndim == 0 and q.ndim == 0
+        if p.ndim > 1 or q.ndim > 1:
+            raise ValueError("costs must be scalars or one-dimensional arrays")
+        try:
+            p, q = np.broadcast_arrays(np.atleast_1d(p), np.atleast_1d(q))
+        except ValueError:
+            raise ValueError(f"C_pos and C_neg must have the same length, got {p.size} and {q.size}") from None
+        for name, values, (lo, hi) in (("C_pos", p, self.region[0]), ("C_neg", q, self.region[1])):
+            wrong = ~(np.isfinite(values) & (values >= lo) & (values <= hi))
+            if np.any(wrong):
+                raise ValueError(f"{name} = {values[np.argmax(wrong)]} is not a finite cost in the region [{lo}, {hi}]")
+        return self._problem.homogeneous(p, q), scalar
+
+    def validate(self, n_costs: int = 1000, random_state: Any = 0) -> Report:
+        """Check the whole map: topology, geometry, KKT conditions at all corners, and duality gaps at random costs.
+
+        Parameters
+        ----------
+        n_costs : int, default=1000
+            Number of random costs, log-uniform in [1e-6, 1e6] (within the region), at which the duality gap is measured.
+        random_state : int, RandomState or None, default=0
+            Seed of these costs.
+        """
+        return validate(self, n_costs, random_state)
+
+
+@entry
+def _solve_at(data, region, states, c):  # type: ignore[no-untyped-def]
+    """Solutions without jitter, each in its facet; alpha within its bounds, beta lifted (see ``problem.lift``)."""
+    n, r = data.rows.shape
+    alpha, beta = np.empty((c.shape[0], n)), np.zeros((c.shape[0], r))
+    task = make_task(data, region)
+    task.jitter = 0.0
+    for k in range(c.shape[0]):
+        task.state = states[k]
+        solve_maps(task)
+        for j in range(r):
+            for m in range(3):
+                beta[k, j] += task.column[BETA, m, j] * c[k, m]
+        least = 1.0
+        for i in range(n):
+            alpha[k, i] = data.point[WEIGHT, i] * c[k, data.axis[i]] if states[k, i] == INSIDE else 0.0
+            if states[k, i] != INSIDE:
+                score = 0.0
+                for j in range(r):
+                    score += data.rows[i, j] * beta[k, j]
+                least = min(least, score)
+        if least < 1.0:
+            for j in range(r):
+                beta[k, j] *= 1.0 + (1.0 - least) + LIFT * (r + 4)
+        for j in range(task.count[SIZE]):
+            i = task.index[MEMBER, j]
+            a = task.column[ALPHA, 0, j] * c[k, 0] + task.column[ALPHA, 1, j] * c[k, 1] + task.column[ALPHA, L, j] * c[k, L]
+            alpha[k, i] = min(max(a, 0.0), data.point[WEIGHT, i] * c[k, data.axis[i]])
+    return alpha, beta
+
+
+def _fixed(array: Any) -> Any:
+    """A view that cannot be written to."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

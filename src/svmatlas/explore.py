@@ -1,0 +1,219 @@
+"""The public function: data and a region -> the atlas."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.atlas import Atlas
+from svmatlas.facet import INSIDE, Region
+from svmatlas.layers import Engine, Layer, first_layer, flip, make_words
+from svmatlas.mesh import Recorder
+from svmatlas.problem import Bounds, Problem, check_bounds, make_problem, make_region
+
+CHUNK = 4096
+"""Facets closed between two looks at the clock: some 0.1 s."""
+
+INWARD = 2.0**-20
+"""The walk to a start aims this far from it towards the middle of the region, so that it ends inside a facet."""
+
+
+def explore(
+    X: Any,
+    y: Any,
+    *,
+    bias: float = 1.0,
+    sample_weight: Any = None,
+    region: Any = None,
+    start: Any = None,
+    max_facets: int | None = None,
+    time_budget: float | None = None,
+    progress: bool = False,
+    n_jobs: int | None = None,
+    random_state: Any = 0,
+) -> Atlas:
+    r"""Compute the whole map of the asymmetric-cost linear SVM over its two costs.
+
+    .. math:: \min_\beta \tfrac12 |\beta|^2 + C_+ \sum_{y_i=+1} w_i \xi_i + C_- \sum_{y_i=-1} w_i \xi_i,
+              \quad \xi_i = \max(0, 1 - y_i (x_i, B) \cdot \beta)
+
+    Parameters
+    ----------
+    X : array-like of shape (n_rows, n_features)
+        Features.
+    y : array-like of shape (n_rows,)
+        Any two labels; the larger one in sorted order is the positive class.
+    bias : float, default=1.0
+        The constant B that is appended to each row; 0 for no intercept.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights w_i >= 0 of the costs. A row of weight zero is dropped.
+    region : ((lo, hi), (lo, hi)), optional
+        Bounds for C+ and C-; hi may be infinite. Default: the entire quadrant, with infinity.
+    start : (C_pos, C_neg), optional
+        Where the exploration begins. The map does not depend on it, the layers do. Default: the smallest costs.
+    max_facets : int, optional
+        Stop after this many facets; the atlas is then valid but not complete.
+    time_budget : float, optional
+        Stop after about this many seconds.
+    progress : bool, default=False
+        Show a progress bar (needs tqdm).
+    n_jobs : int, optional
+        Number of threads; -1 for all cores. Default: 1.
+    random_state : int, RandomState or None, default=0
+        Seed of the jitter that splits ties, and of the names of facets.
+
+    Returns
+    -------
+    Atlas
+        The map. ``atlas.complete`` is False if it was stopped, also by Ctrl-C.
+    """
+    problem = make_problem(X, y, bias, sample_weight, random_state)
+    bounds = check_bounds(region)
+    start = _check_start(start, bounds)
+    limit = _check_limit(max_facets, time_budget)
+    words = make_words(problem.n_points, np.random.default_rng(problem.seed))
+    state = np.full(problem.n_points, INSIDE, dtype=np.int8)
+    if start is not None or bounds[0][0] > 0 or bounds[1][0] > 0:
+        state = walk_to(problem, state, words, start or (bounds[0][0], bounds[1][0]), bounds)
+    area = make_region(bounds, problem.exponent)
+    engine = Engine(problem.data, area, words, _count_jobs(n_jobs))
+    recorder = Recorder(state)
+    with _bar(progress) as show:
+        complete = _run(engine, first_layer(state, words), recorder, area, *limit, show)
+    counts = {"n_refined": engine.n_refined, "n_exact": engine.n_exact}
+    return Atlas(problem, bounds, recorder.finish(), complete, counts)
+
+
+def _run(
+    engine: Engine, layer: Layer, recorder: Recorder, region: Region, max_facets: float, deadline: float, show: Any
+) -> bool:
+    """Layer after layer until none is left (True) or a limit is met (False)."""
+    before = np.empty(0, dtype=np.uint64)
+    try:
+        while layer.keys.size:
+            count = int(min(layer.keys.size, max_facets - recorder.n_facets))
+            closed = engine.cef(layer, count, CHUNK, deadline)
+            recorder.add(layer, closed)
+            show(recorder, closed)
+            if closed.at.size - 1 < layer.keys.size:
+                return False
+            layer, before = engine.mef(layer, before, [engine.mev(closed), engine.cv(closed)]), layer.keys
+    except KeyboardInterrupt:
+        if recorder.n_facets == 0:
+            raise
+        return False
+    return True
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The start
+
+
+def walk_to(
+    problem: Problem, state: npt.NDArray[np.int8], words: npt.NDArray[np.uint64], goal: tuple[float, float], bounds: Bounds
+) -> npt.NDArray[np.int8]:
+    """Partition of the facet at some costs: from facet to facet along a straight line from the origin.
+
+    Each facet on the way is closed exactly, so the KKT conditions hold at the end as they do at the origin.
+    """
+    engine = Engine(problem.data, make_region(check_bounds(None), problem.exponent), words)
+    goal_c = problem.homogeneous(*np.array(_inside(goal, bounds))[:, None])[0]
+    line = None
+    random = np.random.default_rng(problem.seed)
+    while True:
+        layer = first_layer(state, words)
+        closed = engine.cef(layer, 1)
+        if line is None:
+            middle = (closed.corner / closed.corner.sum(axis=1)[:, None]).mean(axis=0)
+            line = np.cross(middle, goal_c)
+            line /= np.abs(line).max()
+        code = _exit(closed.code, closed.corner, line, goal_c, random)
+        if code is None:
+            return state
+        flips = np.array([[code, -1]], dtype=np.int32)
+        state = flip(layer.states, np.zeros(1, dtype=np.intp), flips)[0]
+
+
+def _exit(
+    code: npt.NDArray[np.int32], corner: npt.NDArray[np.float64], line: Any, goal: Any, random: np.random.Generator
+) -> int | None:
+    """The edge by which a line towards the goal leaves a polygon, None if the goal is inside."""
+    left = np.roll(corner, 1, axis=0)
+    beyond = np.einsum("ij,ij->i", np.cross(left, corner), np.broadcast_to(goal, corner.shape)) < 0
+    side_start, side_end = left @ line, corner @ line
+    crossed = np.flatnonzero((side_start < 0) & (side_end >= 0) & beyond & (code >= 0))
+    if crossed.size == 0:  # the goal is inside, or the line passes a corner within rounding: any edge nearer to it will do
+        crossed = np.flatnonzero(beyond & (code >= 0))
+    return int(random.choice(code[crossed])) if crossed.size else None
+
+
+def _inside(goal: tuple[float, float], bounds: Bounds) -> tuple[float, float]:
+    """A point close to the goal in the interior of the region."""
+    moved = []
+    for value, (lo, hi) in zip(goal, bounds, strict=True):
+        middle = (lo + hi) / 2 if np.isfinite(hi) else 2 * max(lo, value, np.finfo(float).tiny**0.5)
+        moved.append(value + INWARD * (middle - value))
+    return moved[0], moved[1]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Arguments
+
+
+def _check_start(start: Any, bounds: Bounds) -> tuple[float, float] | None:
+    if start is None:
+        return None
+    try:
+        a, b = (float(v) for v in start)
+    except (TypeError, ValueError):
+        raise ValueError(f"start must be a pair (C_pos, C_neg), got {start!r}") from None
+    for name, value, (lo, hi) in zip(("C_pos", "C_neg"), (a, b), bounds, strict=True):
+        if not (np.isfinite(value) and lo <= value <= hi):
+            raise ValueError(f"start: {name} = {value} is not in the region [{lo}, {hi}]")
+    return a, b
+
+
+def _check_limit(max_facets: Any, time_budget: Any) -> tuple[float, float]:
+    if max_facets is not None and not max_facets >= 1:
+        raise ValueError(f"max_facets must be at least 1, got {max_facets}")
+    if time_budget is not None and not time_budget > 0:
+        raise ValueError(f"time_budget must be a positive number of seconds, got {time_budget}")
+    deadline = np.inf if time_budget is None else time.monotonic() + float(time_budget)
+    return np.inf if max_facets is None else int(max_facets), deadline
+
+
+def _count_jobs(n_jobs: int | None) -> int:
+    if n_jobs is None:
+        return 1
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0")
+    from joblib import effective_n_jobs
+
+    return int(effective_n_jobs(n_jobs))
+
+
+@contextmanager
+def _bar(progress: bool) -> Iterator[Any]:
+    """A function that shows the state of the run after each layer."""
+    if not progress:
+        yield lambda recorder, closed: None
+        return
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        raise ImportError("progress=True needs tqdm: pip install 'svmatlas[progress]'") from None
+    covered = 0.0
+    with tqdm(unit=" facets") as bar:
+
+        def show(recorder: Recorder, closed: Any) -> None:
+            nonlocal covered
+            covered += recorder.share(closed)
+            bar.set_postfix_str(f"layer {len(recorder.layers)}, covered {covered:.4f}")
+            bar.update(closed.at.size - 1)
+
+        yield show

@@ -1,0 +1,137 @@
+"""Costs -> the facet they lie in: a walk through the mesh from a nearby facet.
+
+A facet is left by the edge that the point is furthest beyond, until it is beyond none. Facets that the jitter made are
+walked through but never answered, and edges that the jitter made (shorter than ``SHORT``) have no direction to speak of and
+are passed over. Where the walk does not arrive at a true facet (in a tie, at a hole of a partial atlas, in a circle among slivers),
+the true facets nearby are tried, then all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial import cKDTree
+
+from svmatlas.doubledouble import entry, kernel
+from svmatlas.mesh import Mesh
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+
+ROUNDING = 2.0**-44
+"""A point is beyond an edge if its relative distance is below minus this. Corners carry errors up to 1e-10 only where
+lines are almost parallel, else some 1e-15; a point this close to an edge has the same solution on both sides."""
+
+NOWHERE = -1
+"""In place of a facet: the point lies in no explored facet."""
+
+
+SHORT = 2.0**-34
+"""Relative length of an edge whose direction is not known to three digits (corners are good to 1e-13 but at near-parallels)."""
+
+SLACK = 2.0**-30
+"""How far beyond an edge of the best facet a point may be when all are tried: corners are good to 1e-10."""
+
+
+@kernel
+def _beyond(a, b, c):  # type: ignore[no-untyped-def]
+    """Distance of a point c from the edge with ends a, b, negative beyond it, relative to the costs; inf for short edges."""
+    x, y, z = a[1] * b[2], a[2] * b[0], a[0] * b[1]
+    u, v, w = a[2] * b[1], a[0] * b[2], a[1] * b[0]
+    length = 0.0
+    if x + u > 0.0:
+        length = abs(x - u) / (x + u)
+    if y + v > 0.0:
+        length = max(length, abs(y - v) / (y + v))
+    if z + w > 0.0:
+        length = max(length, abs(z - w) / (z + w))
+    size = (x + u) * c[0] + (y + v) * c[1] + (z + w) * c[2]
+    if length < SHORT or size == 0.0:
+        return np.inf
+    return ((x - u) * c[0] + (y - v) * c[1] + (z - w) * c[2]) / (size * length)
+
+
+@kernel
+def _worst_edge(vertices, at, corners, f, c):  # type: ignore[no-untyped-def]
+    """The edge of facet f (place in the arrays) that c is furthest beyond, and by how much."""
+    worst, place = np.inf, -1
+    before = corners[at[f + 1] - 1]
+    for k in range(at[f], at[f + 1]):
+        depth = _beyond(vertices[before], vertices[corners[k]], c)
+        if depth < worst:
+            worst, place = depth, k
+        before = corners[k]
+    return place, worst
+
+
+@entry
+def _walk(vertices, at, corners, neighbour, tie, starts, points):  # type: ignore[no-untyped-def]
+    """Facet of each point, or NOWHERE if the walk from its start did not arrive at a true facet."""
+    out = np.full(points.shape[0], NOWHERE, np.int64)
+    limit = 64 + 8 * int(np.sqrt(at.size))
+    for n in range(points.shape[0]):
+        f = starts[n]
+        for _ in range(limit):
+            place, depth = _worst_edge(vertices, at, corners, f, points[n])
+            if depth >= -ROUNDING:
+                if not tie[f]:
+                    out[n] = f
+                break
+            f = neighbour[place]
+            if f < 0:
+                break
+    return out
+
+
+@entry
+def _try_some(vertices, at, corners, facets, c):  # type: ignore[no-untyped-def]
+    """Which of some facets holds c best, and how deep inside it c is."""
+    best, deepest = NOWHERE, -np.inf
+    for n in range(facets.size):
+        _, depth = _worst_edge(vertices, at, corners, facets[n], c)
+        if depth > deepest and depth < np.inf:
+            best, deepest = facets[n], depth
+    return best, deepest
+
+
+class Locator:
+    """Point location in a mesh."""
+
+    def __init__(self, mesh: Mesh) -> None:
+        self.mesh = mesh
+        facets = mesh.edge_facets[mesh.facet_edges]
+        own = np.repeat(np.arange(mesh.facet_at.size - 1), np.diff(mesh.facet_at))
+        self.neighbour = np.where(facets[:, 0] == own, facets[:, 1], facets[:, 0])
+        self.true = np.flatnonzero(~mesh.facet_tie)
+        corner = mesh.vertices[mesh.facet_vertices]
+        corner = corner / corner.sum(axis=1, keepdims=True)
+        middle = np.add.reduceat(corner, mesh.facet_at[:-1], axis=0) / np.diff(mesh.facet_at)[:, None]
+        self.tree = cKDTree(_flatten(middle[self.true]))
+
+    def __call__(self, points: Floats) -> Ints:
+        """Facets of homogeneous costs (n, 3); NOWHERE where no explored facet holds them."""
+        mesh = self.mesh
+        _, nearest = self.tree.query(_flatten(points))
+        found: Ints = _walk(
+            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, mesh.facet_tie, self.true[nearest], points
+        )
+        for n in np.flatnonzero(found == NOWHERE):
+            found[n] = self._search(points[n])
+        return found
+
+    def _search(self, point: Floats) -> int:
+        """Try the true facets nearby, then all of them."""
+        mesh = self.mesh
+        _, near = self.tree.query(_flatten(point[None])[0], k=min(64, self.true.size))
+        for facets, slack in ((self.true[np.atleast_1d(near)], ROUNDING), (self.true, SLACK)):
+            f, depth = _try_some(mesh.vertices, mesh.facet_at, mesh.facet_vertices, facets, point)
+            if depth >= -slack:
+                return int(f)
+        return NOWHERE
+
+
+def _flatten(c: Floats) -> Floats:
+    """Homogeneous costs as (log C+, log C-), cut off far out: near points are near facets."""
+    tiny = 2.0**-200
+    p, q, l = np.maximum(c, tiny * c.max(axis=1, keepdims=True)).T
+    return np.column_stack([np.log(p / l), np.log(q / l)])

@@ -1,0 +1,270 @@
+"""Proof that an atlas is right: each invariant by name, with the facet, edge or vertex at fault.
+
+- ``edges``: every edge has two facets (or a side of the region), which both list it with the same two ends.
+- ``vertices``: around a vertex inside the region four facets meet, around others three or two.
+- ``euler``: V - E + F = 1, the number of a disc: no holes, no handles.
+- ``coverage``: the signed areas of all facets add up to the region, seen at nine scales of the two costs, and no facet is turned
+  over: so none overlap.
+- ``kkt``: at every corner of every facet its partition satisfies all conditions of optimality; they are affine, so they hold
+  in all of the facet. Together with coverage: the solution is right everywhere.
+- ``gap``: relative duality gap at random costs, of the solution as it is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.utils import check_random_state
+
+from svmatlas.doubledouble import entry
+from svmatlas.facet import (
+    ALPHA, INSIDE, MARGIN, MEMBER, OUTSIDE, SIZE, WEIGHT, BETA, make_task, solve_maps,
+)  # fmt: skip
+from svmatlas.layers import flip
+from svmatlas.mesh import BOUNDARY, OPEN, Mesh
+
+if TYPE_CHECKING:
+    from svmatlas.atlas import Atlas
+
+Floats = npt.NDArray[np.float64]
+
+COVERAGE_TOLERANCE = 1e-9
+"""Allowed difference of a coverage from 1: areas of up to 10^7 facets are added up in doubles."""
+
+KKT_TOLERANCE = 1e-9
+"""Allowed violation of a condition at a corner, relative to the size of its terms: corners are good to 1e-10 or better."""
+
+GAP_TOLERANCE = 1e-9
+"""Allowed duality gap relative to the objective: rounding in sums over thousands of points, times the conditioning."""
+
+SCALES = (2.0**-20, 1.0, 2.0**20)
+"""Factors of each cost at which the coverage is measured: around costs of 1e-6, 1 and 1e6 (in units of the data)."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What :meth:`svmatlas.Atlas.validate` found; ``ok`` says whether all invariants hold."""
+
+    ok: bool
+    complete: bool
+    coverage: float
+    max_gap: float
+    max_kkt: float
+    n_open_edges: int
+    euler: int
+    n_facets: int
+    n_tie_facets: int
+    n_edges: int
+    n_vertices: int
+    n_costs: int
+    n_refined: int
+    n_exact: int
+    faults: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{'valid' if self.ok else 'NOT VALID'}, {'complete' if self.complete else 'partial'}",
+            f"  facets {self.n_facets} and {self.n_tie_facets} ties, edges {self.n_edges}, vertices {self.n_vertices}",
+            f"  coverage        {self.coverage:.15f}",
+            f"  open edges      {self.n_open_edges}",
+            f"  Euler's formula V - E + F = {self.euler}",
+            f"  largest KKT violation at a corner  {self.max_kkt:.1e}",
+            f"  largest relative duality gap       {self.max_gap:.1e}  ({self.n_costs} random costs)",
+            f"  predicates beyond doubles          {self.n_refined} in double-double, {self.n_exact} in exact integers",
+        ]
+        return "\n".join(lines + [f"  fault: {fault}" for fault in self.faults])
+
+
+def validate(atlas: Atlas, n_costs: int, random_state: Any) -> Report:
+    """Check all invariants of an atlas."""
+    mesh = atlas._mesh
+    faults = _check_edges(mesh) + _check_vertices(mesh, atlas.complete)
+    n_open = int(np.sum(mesh.edge_facets == OPEN))
+    euler = mesh.vertices.shape[0] - mesh.edge_code.size + mesh.facet_layer.size
+    coverage, turned = _coverage(atlas)
+    faults += [f"facet {f} is turned over" for f in turned[:5]]
+    kkt, worst = _check_kkt(atlas)
+    gap, at = _check_gap(atlas, n_costs, random_state)
+    if kkt > KKT_TOLERANCE:
+        faults.append(f"facet {worst} violates a condition of optimality by {kkt:.1e}")
+    if gap > GAP_TOLERANCE:
+        faults.append(f"the duality gap at costs {at} is {gap:.1e}")
+    if atlas.complete:
+        if n_open:
+            faults.append(f"edge {int(np.argmax(np.any(mesh.edge_facets == OPEN, axis=1)))} is open")
+        if euler != 1:
+            faults.append(f"V - E + F is {euler}, not 1")
+        if abs(coverage - 1) > COVERAGE_TOLERANCE:
+            faults.append(f"the facets cover {coverage:.12f} of the region")
+    return Report(
+        not faults, atlas.complete, coverage, gap, kkt, n_open, int(euler), atlas.n_facets, int(mesh.facet_tie.sum()),
+        atlas.n_edges, atlas.n_vertices, n_costs, atlas.n_refined, atlas.n_exact, faults,
+    )  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Topology
+
+
+def _check_edges(mesh: Mesh) -> list[str]:
+    """Each edge is listed once by each of its facets, between the same two vertices."""
+    facet = np.repeat(np.arange(mesh.facet_at.size - 1), np.diff(mesh.facet_at))
+    before = np.arange(facet.size) - 1
+    before[mesh.facet_at[:-1]] = mesh.facet_at[1:] - 1
+    edge = mesh.facet_edges
+    ends = np.sort(np.column_stack([mesh.facet_vertices[before], mesh.facet_vertices]), axis=1)
+    wrong_ends = np.any(ends != np.sort(mesh.edge_vertices, axis=1)[edge], axis=1)
+    faults = [f"edge {edge[k]} of facet {facet[k]} has other ends there" for k in np.flatnonzero(wrong_ends)[:5]]
+    uses = np.bincount(edge, minlength=mesh.edge_code.size)
+    wanted = np.where(mesh.edge_facets[:, 1] >= 0, 2, 1)
+    faults += [f"edge {k} is used by {uses[k]} facets" for k in np.flatnonzero(uses != wanted)[:5]]
+    side = (mesh.edge_facets[:, 1] == BOUNDARY) != (mesh.edge_code < 0)
+    faults += [f"edge {k} has no facet behind it but is no side of the region" for k in np.flatnonzero(side)[:5]]
+    listed = np.all(mesh.edge_facets[edge] != facet[:, None], axis=1)
+    return faults + [f"facet {facet[k]} lists edge {edge[k]} of others" for k in np.flatnonzero(listed)[:5]]
+
+
+def _check_vertices(mesh: Mesh, complete: bool) -> list[str]:
+    """Inside the region four edges end at a vertex, on its sides three or four, in its corners two or more."""
+    degree = np.bincount(mesh.edge_vertices.ravel(), minlength=mesh.vertices.shape[0])
+    sides = np.bincount(mesh.edge_vertices[mesh.edge_code < 0].ravel(), minlength=mesh.vertices.shape[0])
+    inner = (sides == 0) & (np.count_nonzero(mesh.vertices, axis=1) >= 2)
+    wrong = (degree < 2) | (inner & (degree != 4)) if complete else degree < 2
+    return [f"vertex {v} has {degree[v]} edges" for v in np.flatnonzero(wrong)[:5]]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Geometry
+
+
+@entry
+def _areas(corners, facet_at, vertices, a, b):  # type: ignore[no-untyped-def]
+    """Signed area of each facet in barycentric coordinates of (a p, b q, l), and its largest relative determinant."""
+    out, size = np.zeros(facet_at.size - 1), np.zeros(facet_at.size - 1)
+    for f in range(facet_at.size - 1):
+        x = vertices[corners[facet_at[f]]]
+        sx = a * x[0] + b * x[1] + x[2]
+        for k in range(facet_at[f] + 1, facet_at[f + 1] - 1):
+            y, z = vertices[corners[k]], vertices[corners[k + 1]]
+            sy, sz = a * y[0] + b * y[1] + y[2], a * z[0] + b * z[1] + z[2]
+            m0, m1, m2 = y[1] * z[2] - y[2] * z[1], y[2] * z[0] - y[0] * z[2], y[0] * z[1] - y[1] * z[0]
+            n0, n1, n2 = y[1] * z[2] + y[2] * z[1], y[2] * z[0] + y[0] * z[2], y[0] * z[1] + y[1] * z[0]
+            det = x[0] * m0 + x[1] * m1 + x[2] * m2
+            total = x[0] * n0 + x[1] * n1 + x[2] * n2
+            out[f] += det * (a * b) / (sx * sy * sz)
+            if total > 0.0 and abs(det) > abs(size[f]) * total:
+                size[f] = det / total
+    return out, size
+
+
+def _coverage(atlas: Atlas) -> tuple[float, npt.NDArray[np.intp]]:
+    """The coverage furthest from 1 over all scales, and the true facets that are turned over."""
+    mesh, region = atlas._mesh, atlas._region
+    n = region.corners.shape[0]
+    worst = 1.0
+    for a in SCALES:
+        for b in SCALES:
+            whole, _ = _areas(np.arange(n), np.array([0, n]), region.corners, a, b)
+            areas, sizes = _areas(mesh.facet_vertices, mesh.facet_at, mesh.vertices, a, b)
+            share = float(areas.sum() / whole[0])
+            worst = share if abs(share - 1) > abs(worst - 1) else worst
+    return worst, np.flatnonzero((sizes < 0) & ~mesh.facet_tie)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Optimality
+
+
+@entry
+def _violations(data, region, states, at, corners, vertices):  # type: ignore[no-untyped-def]
+    """Largest relative violation of the conditions of optimality at the corners of each facet, without jitter."""
+    n, r = data.rows.shape
+    task = make_task(data, region)
+    task.jitter = 0.0
+    out = np.zeros(states.shape[0])
+    beta = np.empty(r)
+    for f in range(states.shape[0]):
+        task.state = states[f]
+        solve_maps(task)
+        for k in range(at[f], at[f + 1]):
+            v = vertices[corners[k]]
+            for j in range(r):
+                beta[j] = task.column[BETA, 0, j] * v[0] + task.column[BETA, 1, j] * v[1] + task.column[BETA, 2, j] * v[2]
+            size = 0.0
+            for c in range(3):
+                length = 0.0
+                for j in range(r):
+                    length += task.column[BETA, c, j] ** 2
+                size += np.sqrt(length) * v[c]
+            for i in range(n):
+                if states[f, i] == MARGIN:
+                    continue
+                g = -v[2]
+                for j in range(r):
+                    g += data.rows[i, j] * beta[j]
+                wrong = -g if states[f, i] == OUTSIDE else g
+                out[f] = max(out[f], wrong / (data.point[0, i] * size + v[2]))
+            for m in range(task.count[SIZE]):
+                i = task.index[MEMBER, m]
+                a, terms = 0.0, 0.0
+                for c in range(3):
+                    a += task.column[ALPHA, c, m] * v[c]
+                    terms += abs(task.column[ALPHA, c, m]) * v[c]
+                bound = data.point[WEIGHT, i] * v[data.axis[i]]
+                wrong = max(-a, a - bound)
+                if wrong > 0.0:
+                    out[f] = max(out[f], wrong / (terms + bound))
+    return out
+
+
+def _check_kkt(atlas: Atlas) -> tuple[float, int]:
+    """The largest violation over all true facets, and where; partitions are rebuilt layer by layer."""
+    mesh, problem = atlas._mesh, atlas._problem
+    ends = np.searchsorted(mesh.facet_layer, np.arange(mesh.facet_layer[-1] + 2))
+    states, worst, where = mesh.start[None], 0.0, -1
+    for first, last, before in zip(ends[:-1], ends[1:], [0, *ends[:-2].tolist()], strict=True):
+        if first > 0:
+            states = flip(states, mesh.facet_parent[first:last] - before, mesh.facet_flips[first:last])
+        violations = _violations(
+            problem.data, atlas._region, states, mesh.facet_at[first : last + 1], mesh.facet_vertices, mesh.vertices
+        )
+        violations[mesh.facet_tie[first:last]] = 0.0
+        if violations.max() > worst:
+            worst, where = float(violations.max()), int(first + violations.argmax())
+    return worst, where
+
+
+def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> tuple[float, tuple[float, float] | None]:
+    """The largest relative duality gap at random costs, and where."""
+    problem, random = atlas._problem, check_random_state(random_state)
+    costs = []
+    for lo, hi in atlas.region:
+        low, high = max(lo, 1e-6), min(hi, 1e6)
+        if low >= high:
+            low, high = (lo, hi) if np.isfinite(hi) and lo > 0 else (max(lo, hi * 1e-12), max(lo * 1e12, hi))
+        costs.append(np.exp(random.uniform(np.log(low), np.log(high), n_costs)))
+    p, q = costs
+    c = problem.homogeneous(p, q)
+    facets = atlas._locator(c)
+    held = np.flatnonzero(facets >= 0)
+    if held.size == 0:
+        return 0.0, None
+    gaps = np.concatenate([_gaps(atlas, c[part], facets[part]) for part in np.array_split(held, 1 + held.size // 256)])
+    worst = held[int(np.argmax(gaps))]
+    return float(gaps.max()), (float(p[worst]), float(q[worst]))
+
+
+def _gaps(atlas: Atlas, c: Floats, facets: npt.NDArray[np.intp]) -> Floats:
+    """Relative duality gaps of the solutions at homogeneous costs."""
+    data = atlas._problem.data
+    alpha, beta = atlas._solve(c, facets)
+    hinge = np.maximum(0.0, 1.0 - beta @ data.columns)
+    bound = data.point[WEIGHT] * c[:, data.axis]
+    primal = 0.5 * np.einsum("ij,ij->i", beta, beta) + np.einsum("ij,ij->i", bound, hinge)
+    pull = alpha @ data.rows
+    dual = alpha.sum(axis=1) - 0.5 * np.einsum("ij,ij->i", pull, pull)
+    gap: Floats = np.abs(primal - dual) / np.maximum(primal, np.finfo(float).tiny)
+    return gap
