@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.doubledouble import entry
-from svmatlas.facet import ALPHA, BETA, INSIDE, MARGIN, MEMBER, OUTSIDE, SIZE, WEIGHT, L, Region, make_task, solve_maps
+from svmatlas.facet import ALPHA, BETA, INSIDE, MARGIN, MEMBER, OUTSIDE, SIZE, WEIGHT, L, Region, make_task, polish_maps, solve_maps
 from svmatlas.locate import NOWHERE, Locator
 from svmatlas.mesh import Mesh, states_of
 from svmatlas.problem import DROPPED, LIFT, ZERO, Bounds, Problem, make_region
@@ -289,6 +289,7 @@ def _solve_at(data, region, states, c):  # type: ignore[no-untyped-def]
     for k in range(c.shape[0]):
         task.state = states[k]
         solve_maps(task)
+        polish_maps(task)
         for j in range(r):
             for m in range(3):
                 beta[k, j] += task.column[BETA, m, j] * c[k, m]

@@ -23,9 +23,9 @@ number of the rows scaled to length 1 and rho_i the length of row i of R^-1,
 
 Where doubles cannot decide, ``refine`` corrects the same columns with residuals in double-double; the factor stays as it is.
 
-Structure. With r the rank of all rows: |M| = r makes the first two columns of Beta exactly zero, so no score line is an
+Structure. With r the rank of all rows (r <= d): |M| = r makes the first two columns of Beta exactly zero, so no score line is an
 edge; |M| = r - 1 makes all score lines parallel to one direction (D+, D-) = (u.b+, u.b-), where u spans what M leaves
-free. Both are used as facts, not found by rounding.
+free of the rows (it is what M leaves of a random combination of them, the ``probe``). Both are used as facts, not found by rounding.
 """
 
 from __future__ import annotations
@@ -70,10 +70,12 @@ Ints = npt.NDArray[np.intp]
 class Data(NamedTuple):
     """The rows of a problem as the kernels read them."""
 
-    rows: Floats  # (N, r) signed rows x_i
-    columns: Floats  # (r, N) the same, transposed
+    rows: Floats  # (N, d) signed rows x_i
+    columns: Floats  # (d, N) the same, transposed
     point: Floats  # (4, N) by NORM, TARGET_LO, WEIGHT, WEIGHT_LO: |x_i|, jitter of the target 1, w_i, jitter of w_i
     axis: npt.NDArray[np.int8]  # (N,) column of the cost that bounds alpha_i: P or Q
+    probe: Floats  # (d,) a random combination of the rows
+    rank: int  # of the rows
 
 
 class Region(NamedTuple):
@@ -92,7 +94,7 @@ class TaskType(types.StructRef):  # type: ignore[misc]
 class Task(structref.StructRefProxy):  # type: ignore[misc]
     """The facet in hand with all workspaces, passed by reference between kernels. Its fields, first what is read:
 
-    rows, columns, point, axis      as in Data;  sides, corners, side_axis  as in Region
+    rows, columns, point, axis, probe, rank  as in Data;  sides, corners, side_axis  as in Region
     state (N,), jitter              the partition, and the factor of the jitter: 1 for decisions, 0 for solutions
     answers (n, 5)                  questions with their exact answers (polygon.py)
 
@@ -118,7 +120,7 @@ class Task(structref.StructRefProxy):  # type: ignore[misc]
 
 structref.define_constructor(
     Task, TaskType,
-    ["rows", "columns", "point", "axis", "sides", "corners", "side_axis", "state", "jitter", "answers", "index", "column",
+    ["rows", "columns", "point", "axis", "probe", "rank", "sides", "corners", "side_axis", "state", "jitter", "answers", "index", "column",
      "square", "score", "bound", "table", "count", "edge", "corner", "listed", "asked", "exact", "tally"],
 )  # fmt: skip
 
@@ -134,7 +136,7 @@ def make_task(data, region):  # type: ignore[no-untyped-def]
         for c in range(3):
             table[k, c] = region.sides[k, c]
     return Task(
-        data.rows, data.columns, data.point, data.axis, region.sides, region.corners, region.axis,
+        data.rows, data.columns, data.point, data.axis, data.probe, data.rank, region.sides, region.corners, region.axis,
         np.empty(n, np.int8), 1.0, np.empty((0, 5), np.int64), np.empty((2, n + r + 1), np.int64), np.empty((11, 4, r)),
         np.empty((3, r, r)), np.zeros((3, n)), np.empty((4, 4)), table, np.empty(6, np.int64),
         np.empty((2, 3, cap), np.int64), np.empty((2, cap, 6)), np.empty(2 * cap, np.int64),
@@ -252,19 +254,6 @@ def _forward(t, m, g, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _free_direction(t, m):  # type: ignore[no-untyped-def]
-    """Choose the coordinate axis that M covers least as the pull of column U; its remainder spans the free direction."""
-    best, least = 0, 2.0
-    for j in range(t.column.shape[2]):
-        covered = 0.0
-        for k in range(m):
-            covered += t.square[BASIS, k, j] ** 2
-        if covered < least:
-            best, least = j, covered
-    t.column[PULL, U, best] = 1.0
-
-
-@kernel
 def _solve_column(t, m, c):  # type: ignore[no-untyped-def]
     """Column c of A and Beta for the pull of that column."""
     y, beta = t.column[SCRATCH, 1], t.column[BETA, c]
@@ -275,7 +264,7 @@ def _solve_column(t, m, c):  # type: ignore[no-untyped-def]
     _back(t, m, y, t.column[ALPHA, c])
     for k in range(m):
         t.column[ALPHA, c, k] = -t.column[ALPHA, c, k]
-    if m == t.column.shape[2]:
+    if m == t.rank:
         beta[:] = 0.0
 
 
@@ -325,16 +314,16 @@ def _score(t, c, out):  # type: ignore[no-untyped-def]
 def solve_maps(t):  # type: ignore[no-untyped-def]
     """Fill ``f`` for one partition, in doubles. False if |M| exceeds the rank, which no facet can have."""
     m = _gather(t)
-    r = t.rows.shape[1]
-    if m > r:
+    if m > t.rank:
         return False
     _orthogonalise(t, m)
     if not t.bound[REAL, KAPPA] < WORST_KAPPA:
         t.count[REFINED] = -1
     n_columns = 3
-    if m == r - 1:
-        _free_direction(t, m)
+    if m == t.rank - 1:
         n_columns = 4
+        for j in range(t.probe.size):
+            t.column[PULL, U, j] = t.probe[j]
     for c in range(n_columns):
         if c == L:
             _solve_targets(t, m)
@@ -348,12 +337,12 @@ def solve_maps(t):  # type: ignore[no-untyped-def]
 def score_lines(t):  # type: ignore[no-untyped-def]
     """Lines of all points outside M into ``t.score``, one column a point, signed so that h.c >= 0 holds on the facet.
 
-    With |M| = r - 1 row P holds sign * x_i.u instead, and row Q is unused; with |M| = r only row L is filled.
+    With |M| = rank - 1 row P holds sign * x_i.u instead, and row Q is unused; with |M| = rank only row L is filled.
     """
-    m, r = t.count[SIZE], t.rows.shape[1]
-    if m == r - 1:
+    m = t.count[SIZE]
+    if m == t.rank - 1:
         _score(t, U, t.score[P])
-    elif m < r:
+    elif m < t.rank:
         _score(t, P, t.score[P])
         _score(t, Q, t.score[Q])
     _score(t, L, t.score[L])
@@ -370,7 +359,7 @@ def score_lines(t):  # type: ignore[no-untyped-def]
 
 @kernel
 def _gather_dd(t):  # type: ignore[no-untyped-def]
-    """The pulls of I+ and I- in double-double; that of column U is a unit vector."""
+    """The pulls of I+ and I- in double-double; that of column U is the probe."""
     t.column[PULL_HI] = 0.0
     t.column[PULL_LO] = 0.0
     for j in range(t.column.shape[2]):
@@ -416,7 +405,7 @@ def _correct_dd(t, m, c):  # type: ignore[no-untyped-def]
     _back(t, m, z, step)
     for k in range(m):
         t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k] = dd_add(t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k], step[k], 0.0)
-    if m == r and c != L:
+    if m == t.rank and c != L:
         return np.sqrt(size)
     for j in range(r):
         s = t.column[SCRATCH, 3, j]
@@ -435,7 +424,7 @@ def refine(t):  # type: ignore[no-untyped-def]
     gamma = 2.0 * (r + m + 8) * UNIT
     kappa = t.bound[REAL, KAPPA]
     t.count[REFINED] = 1
-    for c in range(4 if m == r - 1 else 3):
+    for c in range(4 if m == t.rank - 1 else 3):
         for j in range(r):
             t.column[ALPHA_HI, c, j], t.column[ALPHA_LO, c, j] = t.column[ALPHA, c, j], 0.0
             t.column[BETA_HI, c, j], t.column[BETA_LO, c, j] = t.column[BETA, c, j], 0.0
@@ -446,6 +435,16 @@ def refine(t):  # type: ignore[no-untyped-def]
             if left <= floor:
                 break
         t.bound[ETA_DD, c] = left + floor
+
+
+@kernel
+def polish_maps(t):  # type: ignore[no-untyped-def]
+    """Replace the maps by their refined values, rounded: each entry good to a few roundings, whatever the conditioning."""
+    refine(t)
+    for c in range(3):
+        for j in range(t.column.shape[2]):
+            t.column[ALPHA, c, j] = t.column[ALPHA_HI, c, j]
+            t.column[BETA, c, j] = t.column[BETA_HI, c, j]
 
 
 @kernel
@@ -615,7 +614,7 @@ def line_dd(t, code, out):  # type: ignore[no-untyped-def]
             w = t.point[WEIGHT, i]
             out[c], out[3 + c] = dd_add(-w, -t.jitter * t.point[WEIGHT_LO, i], out[c], out[3 + c])
             out[6 + c] += UNIT_DD * w
-    elif t.count[SIZE] == t.rows.shape[1] - 1:
+    elif t.count[SIZE] == t.rank - 1:
         _pencil_line_dd(t, i, out)
     else:
         _score_line_dd(t, i, out)

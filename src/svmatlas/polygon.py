@@ -45,11 +45,12 @@ THIN = 1e-8
 """Only facets thinner than this (relative determinant of their corners), or wholly beyond costs of 1 / THIN, are tested
 for being ties. Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
 
-TIE_SHRINK = 2.0**-10
+TIE_SHRINK = 2.0**-5
 """Ties are told by scaling the jitter with this: a facet that the jitter made shrinks with it, in area or in all."""
 
-TIE_LOSS = 2.0**-4
-"""Less of its area or diameter left than this after the scaling: a tie. True facets keep theirs, ties keep 2^-10."""
+TIE_LOSS = 2.0**-2
+"""Less of its area or diameter left than this after the scaling: a tie. True facets keep theirs, ties keep 2^-5 and what
+ties that are only so up to rounding of the data (2^-53 against 2^-48 then) add to it."""
 
 NONE, ASK = -1, -2
 """Answers of a check that names no line: the corner is good; it has questions. (Sides are never named.)"""
@@ -73,7 +74,7 @@ def _ends(t, code):  # type: ignore[no-untyped-def]
     if code < 0:
         if t.side_axis[-1 - code] == L:
             bits |= 8
-    elif t.index[SLOT, code >> 1] < 0 and t.count[SIZE] == t.rows.shape[1] - 1:
+    elif t.index[SLOT, code >> 1] < 0 and t.count[SIZE] == t.rank - 1:
         bits |= 8
     return bits
 
@@ -367,7 +368,7 @@ def _check_corner(t, j):  # type: ignore[no-untyped-def]
     """The line by which to clip since corner j is beyond it; NONE if the corner is good; ASK if that is not known."""
     t.tally[N_LISTED] = 0
     worst = _check_few(t, j)
-    if worst == NONE and t.count[SIZE] < t.rows.shape[1] - 1:
+    if worst == NONE and t.count[SIZE] < t.rank - 1:
         worst = _check_scores(t, j)
     if worst != NONE:
         return worst
@@ -560,7 +561,7 @@ def _next_line(t, hints, n):  # type: ignore[no-untyped-def]
 def _attempt(t, hints):  # type: ignore[no-untyped-def]
     """Close the facet with the precision that its maps have."""
     t.tally[N_ASKED] = 0
-    if t.count[SIZE] == t.rows.shape[1] - 1:
+    if t.count[SIZE] == t.rank - 1:
         if _reduce_pencil(t) == ASKING:
             return ASKING
         for side in range(2):
@@ -579,16 +580,25 @@ def _attempt(t, hints):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _is_coarse(t):  # type: ignore[no-untyped-def]
+    """Is a corner known too badly?"""
+    for j in range(t.tally[N_CORNERS]):
+        if max(t.corner[0, j, 3], t.corner[0, j, 4], t.corner[0, j, 5]) > COARSE:
+            return True
+    return False
+
+
+@kernel
 def close_facet(t, hints):  # type: ignore[no-untyped-def]
     """CH of the paper: the polygon of one partition into ``t``, known edges first. Returns the outcome."""
     if not solve_maps(t):
         return BROKEN
     tabulate_margin(t)
-    if t.count[SIZE] < t.rows.shape[1]:
+    if t.count[SIZE] < t.rank:
         score_lines(t)
     while True:
         outcome = _attempt(t, hints)
-        if outcome != ASKING or t.count[REFINED] != 0:
+        if t.count[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and _is_coarse(t))):
             return outcome
         refine(t)
 

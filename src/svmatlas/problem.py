@@ -3,9 +3,9 @@
     min over beta   1/2 |beta|^2 + C+ sum_{+} w_i xi_i + C- sum_{-} w_i xi_i     s.t.  x_i.beta >= 1 - xi_i, xi_i >= 0
 
 Rows are signed and augmented, ``x_i = y_i [x_i, B]``. Rows of one class that are equal are one point with the summed weight;
-rows of weight zero are dropped; rows of zeros are always inside the margin and bind nothing. Where the rows do not span all
-columns, they are replaced by coordinates in an orthonormal basis of what they span (the same inner products), so the rank
-r is the number of columns. All is scaled by a power of two, which is exact, to a mean square length near 1.
+rows of weight zero are dropped; rows of zeros are always inside the margin and bind nothing. Where there are more columns than
+rows, the rows are replaced by a triangular factor with the same inner products. All is scaled by a power of two, which is
+exact, to a mean square length near 1.
 
 **Jitter.** The targets 1 and the weights w_i are moved by relative amounts up to ``JITTER``, for all decisions and for no reported
 solution. Then at most r points can be on their margins at once, no three lines meet but by structure, and the facets tile the
@@ -55,8 +55,6 @@ class Problem:
     sign: Floats  # (n_rows,) +1 for classes[1]
     X: Floats  # the user's X
     bias: float
-    basis: Floats | None  # (d + 1, r) orthonormal, if the rows were replaced; None: the columns are the user's
-    by_rows: bool  # weights are recovered as X'alpha, since no basis is kept
     exponent: int  # rows were multiplied by 2^exponent
     seed: int  # for the names of facets
 
@@ -105,13 +103,13 @@ class Problem:
         return out
 
     def weights_of(self, beta: Floats, alpha: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
-        """Coefficients and intercept from internal beta, or from the user's alpha where no basis was kept.
+        """Coefficients and intercept from internal beta, or from the user's alpha where rows were factored.
 
         ``lossless`` marks the points that are not inside the margin.
         """
         d = self.X.shape[1]
-        if not self.by_rows:
-            full = np.ldexp(beta if self.basis is None else self.basis @ beta, self.exponent)
+        if self.data.rows.shape[1] == d + (self.bias > 0):
+            full = np.ldexp(beta, self.exponent)
             coef, intercept = full[:d], float(full[d] * self.bias) if self.bias else 0.0
         else:
             signed = alpha * self.sign
@@ -144,12 +142,12 @@ def make_problem(X: Any, y: Any, bias: float, sample_weight: Any, random_state: 
     rows = rows * sign[:, None]
     point, first = _join(rows, sign, weight)
     rows = rows[first]
-    rows, basis, by_rows = _factor(rows)
+    rows, rank = _factor(rows)
     total = np.bincount(point[point >= 0], weights=weight[point >= 0], minlength=rows.shape[0])
     random = check_random_state(random_state)
-    data = _data(rows, sign[first], total, random)
+    data = _data(rows, rank, sign[first], total, random)
     seed = int(random.randint(2**31))
-    return Problem(data, classes, point, weight, sign, X, bias, basis, by_rows, exponent, seed)
+    return Problem(data, classes, point, weight, sign, X, bias, exponent, seed)
 
 
 def _check_bias(bias: Any) -> float:
@@ -212,34 +210,17 @@ def _join(rows: Floats, sign: Floats, weight: Floats) -> tuple[npt.NDArray[np.in
     return point, np.array(first, dtype=np.intp)
 
 
-def _factor(rows: Floats) -> tuple[Floats, Floats | None, bool]:
-    """Rows with as many columns as their rank: (rows, orthonormal basis or None, whether the basis was not kept)."""
+def _factor(rows: Floats) -> tuple[Floats, int]:
+    """Rows with at most as many columns as there are rows and the same inner products, and their rank."""
     n, d = rows.shape
-    if n == 0:
-        return rows[:, :0], np.zeros((d, 0)), False
     if d > n:
-        triangle = np.linalg.qr(rows.T, mode="r")
-        coordinates, _ = _independent(triangle.T)
-        return np.ascontiguousarray(coordinates), None, True
-    coordinates, basis = _independent(rows)
-    return np.ascontiguousarray(coordinates), basis, False
-
-
-def _independent(rows: Floats) -> tuple[Floats, Floats | None]:
-    """The same rows if their columns are independent; else coordinates in a basis of what they span."""
+        rows = np.ascontiguousarray(np.linalg.qr(rows.T, mode="r").T)
     length = np.linalg.norm(rows, axis=0)
-    scaled = rows[:, length > 0] / length[length > 0]
-    _, sizes, directions = np.linalg.svd(scaled, full_matrices=False)
-    rank = int(np.sum(sizes > RANK_TOLERANCE * max(rows.shape)))
-    if rank == rows.shape[1]:
-        return rows, None
-    span = np.zeros((rows.shape[1], rank))
-    span[length > 0] = (directions[:rank] * length[length > 0]).T
-    basis, _ = np.linalg.qr(span)
-    return rows @ basis, basis
+    sizes = np.linalg.svd(rows[:, length > 0] / length[length > 0], compute_uv=False)
+    return rows, int(np.sum(sizes > RANK_TOLERANCE * max(n, d)))
 
 
-def _data(rows: Floats, sign: Floats, weight: Floats, random: Any) -> Data:
+def _data(rows: Floats, rank: int, sign: Floats, weight: Floats, random: Any) -> Data:
     n = rows.shape[0]
     norm = np.linalg.norm(rows, axis=1) * (1 + 2.0**-50)  # an upper bound
     steps = random.randint(-(2**JITTER_BITS), 2**JITTER_BITS, size=(2, n)) * 2.0**-JITTER_BITS
@@ -248,6 +229,8 @@ def _data(rows: Floats, sign: Floats, weight: Floats, random: Any) -> Data:
         columns=np.ascontiguousarray(rows.T),
         point=np.array([norm, JITTER * steps[0], weight, JITTER * steps[1] * weight]),
         axis=np.where(sign > 0, P, Q).astype(np.int8),
+        probe=random.uniform(-1, 1, n) @ rows,
+        rank=rank,
     )
 
 

@@ -21,7 +21,7 @@ from sklearn.utils import check_random_state
 
 from svmatlas.doubledouble import entry
 from svmatlas.facet import (
-    ALPHA, INSIDE, MARGIN, MEMBER, OUTSIDE, SIZE, WEIGHT, BETA, make_task, solve_maps,
+    ALPHA, BETA, KAPPA, MARGIN, MEMBER, OUTSIDE, REAL, SIZE, WEIGHT, make_task, polish_maps, solve_maps,
 )  # fmt: skip
 from svmatlas.layers import flip
 from svmatlas.mesh import BOUNDARY, OPEN, Mesh
@@ -39,6 +39,9 @@ KKT_TOLERANCE = 1e-9
 
 GAP_TOLERANCE = 1e-9
 """Allowed duality gap relative to the objective: rounding in sums over thousands of points, times the conditioning."""
+
+POLISH_KAPPA = 1e3
+"""Maps of a worse condition are polished before they are checked: their errors in doubles would pass 1e-12."""
 
 SCALES = (2.0**-20, 1.0, 2.0**20)
 """Factors of each cost at which the coverage is measured: around costs of 1e-6, 1 and 1e6 (in units of the data)."""
@@ -189,6 +192,8 @@ def _violations(data, region, states, at, corners, vertices):  # type: ignore[no
     for f in range(states.shape[0]):
         task.state = states[f]
         solve_maps(task)
+        if task.bound[REAL, KAPPA] > POLISH_KAPPA:
+            polish_maps(task)
         for k in range(at[f], at[f + 1]):
             v = vertices[corners[k]]
             for j in range(r):
