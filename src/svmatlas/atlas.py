@@ -293,17 +293,17 @@ def _solve_at(data, region, states, c):  # type: ignore[no-untyped-def]
         for j in range(r):
             for m in range(3):
                 beta[k, j] += task.column[BETA, m, j] * c[k, m]
-        least = 1.0
+        short = 0.0
         for i in range(n):
             alpha[k, i] = data.point[WEIGHT, i] * c[k, data.axis[i]] if states[k, i] == INSIDE else 0.0
             if states[k, i] != INSIDE:
-                score = 0.0
+                score, size = 0.0, 0.0
                 for j in range(r):
                     score += data.rows[i, j] * beta[k, j]
-                least = min(least, score)
-        if least < 1.0:
-            for j in range(r):
-                beta[k, j] *= 1.0 + (1.0 - least) + LIFT * (r + 4)
+                    size += abs(data.rows[i, j] * beta[k, j])
+                short = max(short, 1.0 + LIFT * (r + 4) * size - score)
+        for j in range(r):
+            beta[k, j] *= 1.0 + short
         for j in range(task.count[SIZE]):
             i = task.index[MEMBER, j]
             a = task.column[ALPHA, 0, j] * c[k, 0] + task.column[ALPHA, 1, j] * c[k, 1] + task.column[ALPHA, L, j] * c[k, L]

@@ -38,8 +38,8 @@ ASK_SIGN, ASK_PENCIL = 0, 1
 """Questions: (ASK_SIGN, a, b, k), the sign above; (ASK_PENCIL, 0, 0, k), one for each candidate k of the tightest lines."""
 
 COARSE = 1e-10
-"""Corners with a larger relative error than this are computed again in double-double, so that coordinates are good to
-1e-10 even where lines are almost parallel, and a later sign at this corner is more often decided in doubles."""
+"""Corners with a larger relative error of an entry than this are computed again in double-double, so that all costs of
+all vertices are good to 1e-10 even where lines are almost parallel or costs are huge."""
 
 THIN = 1e-8
 """Only facets thinner than this (relative determinant of their corners), or wholly beyond costs of 1 / THIN, are tested
@@ -205,7 +205,7 @@ def _sign(t, k, j):  # type: ignore[no-untyped-def]
 
 @kernel
 def _store_corner(corner, v0, v1, v2, d0, d1, d2):  # type: ignore[no-untyped-def]
-    """A corner from a cross product: turned into the triangle and scaled to largest entry 1. Returns its error."""
+    """A corner from a cross product: turned into the triangle and scaled to largest entry 1."""
     top = max(abs(v0), abs(v1), abs(v2))
     scale = 1.0 / top
     if -min(v0, v1, v2) == top:
@@ -213,7 +213,15 @@ def _store_corner(corner, v0, v1, v2, d0, d1, d2):  # type: ignore[no-untyped-de
     size = abs(scale)
     corner[0], corner[1], corner[2] = max(v0 * scale, 0.0), max(v1 * scale, 0.0), max(v2 * scale, 0.0)
     corner[3], corner[4], corner[5] = d0 * size, d1 * size, d2 * size
-    return max(d0, d1, d2) * size
+
+
+@kernel
+def _is_coarse(corner):  # type: ignore[no-untyped-def]
+    """Is an entry of a corner known too badly?"""
+    for c in range(3):
+        if corner[3 + c] > COARSE * corner[c]:
+            return True
+    return False
 
 
 @kernel
@@ -236,7 +244,8 @@ def _make_corner(t, j, a, b):  # type: ignore[no-untyped-def]
     if zero == L:
         z, ez = 0.0, 0.0
     corner = t.corner[1, j]
-    if _store_corner(corner, x, y, z, ex, ey, ez) <= COARSE or t.count[REFINED] != 1:
+    _store_corner(corner, x, y, z, ex, ey, ez)
+    if t.count[REFINED] != 1 or not _is_coarse(corner):
         return
     _cross_dd(t, a, b, a)
     v = t.exact[0]
@@ -580,10 +589,10 @@ def _attempt(t, hints):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _is_coarse(t):  # type: ignore[no-untyped-def]
-    """Is a corner known too badly?"""
+def _has_coarse(t):  # type: ignore[no-untyped-def]
+    """Is a corner of the polygon known too badly?"""
     for j in range(t.tally[N_CORNERS]):
-        if max(t.corner[0, j, 3], t.corner[0, j, 4], t.corner[0, j, 5]) > COARSE:
+        if _is_coarse(t.corner[0, j]):
             return True
     return False
 
@@ -598,7 +607,7 @@ def close_facet(t, hints):  # type: ignore[no-untyped-def]
         score_lines(t)
     while True:
         outcome = _attempt(t, hints)
-        if t.count[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and _is_coarse(t))):
+        if t.count[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and _has_coarse(t))):
             return outcome
         refine(t)
 

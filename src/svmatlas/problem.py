@@ -36,7 +36,7 @@ RANK_TOLERANCE = 2.0**-50
 """Columns (scaled to length 1) whose independent part is below this times the larger dimension are rounding errors."""
 
 LIFT = 2.0**-52
-"""Weights that are lifted get this much more, times the number of terms in a score: the scores then round to 1 or more."""
+"""Rounding of one term of a score: scores are lifted to 1 and as much as the rounding of all their terms may take away."""
 
 DROPPED, ZERO = -1, -2
 """In ``Problem.point``: a row of weight zero; a row of zeros, inside the margin at all costs."""
@@ -114,19 +114,17 @@ class Problem:
         else:
             signed = alpha * self.sign
             coef, intercept = signed @ self.X, float(self.bias * self.bias * signed.sum())
-        rows = self.first_rows[lossless]
-        return lift(coef, intercept, self.sign[rows] * (self.X[rows] @ coef + intercept))
+        rows = self.X[self.first_rows[lossless]]
+        scores = self.sign[self.first_rows[lossless]] * (rows @ coef + intercept)
+        return lift(coef, intercept, scores, np.abs(rows) @ np.abs(coef) + abs(intercept))
 
 
-def lift(coef: Floats, intercept: float, scores: Floats) -> tuple[Floats, float]:
-    """Lengthen weights by the little that rounding leaves the scores of points on or outside the margin short of 1.
+def lift(coef: Floats, intercept: float, scores: Floats, sizes: Floats) -> tuple[Floats, float]:
+    """Lengthen weights by the little that rounding may leave the scores of points on or outside the margin short of 1.
 
     Costs of 1e6 make a loss of 1e-10 of one rounding error of a score; a longer beta costs that rounding error only.
     """
-    least = float(scores.min(initial=1.0))
-    if least >= 1.0:
-        return coef, intercept
-    factor = 1.0 + (1.0 - least) + LIFT * (coef.size + 4)
+    factor = 1.0 + float(np.max(1.0 + LIFT * (coef.size + 4) * sizes - scores, initial=0.0))
     return coef * factor, intercept * factor
 
 
