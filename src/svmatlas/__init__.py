@@ -2,7 +2,8 @@
 
 from svmatlas.atlas import Atlas, Partition
 from svmatlas.explore import explore
+from svmatlas.layers import EngineError
 from svmatlas.validate import Report
+from svmatlas.version import __version__
 
-__all__ = ["Atlas", "Partition", "Report", "explore"]
-__version__ = "0.1.0"
+__all__ = ["Atlas", "EngineError", "Partition", "Report", "__version__", "explore"]

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from svmatlas.doubledouble import entry
-from svmatlas.facet import ALPHA, BETA, INSIDE, MARGIN, MEMBER, OUTSIDE, SIZE, WEIGHT, L, Region, make_task, polish_maps, solve_maps
+from svmatlas.facet import (
+    ALPHA,
+    BETA,
+    INSIDE,
+    MARGIN,
+    MEMBER,
+    OUTSIDE,
+    SIZE,
+    WEIGHT,
+    L,
+    Region,
+    make_task,
+    polish_maps,
+    solve_maps,
+)
 from svmatlas.locate import NOWHERE, Locator
 from svmatlas.mesh import Mesh, states_of
 from svmatlas.problem import DROPPED, LIFT, ZERO, Bounds, Problem, make_region
@@ -17,6 +31,7 @@ from svmatlas.validate import Report, validate
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
+Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 class Partition(NamedTuple):
@@ -67,6 +82,7 @@ class Atlas:
         Facets without area: they exist only because ties are split by a jitter of 1e-13.
     n_refined, n_exact : int
         Predicates that doubles could not decide, by the level that did: double-double, exact integers.
+
     """
 
     def __init__(self, problem: Problem, bounds: Bounds, mesh: Mesh, complete: bool, counts: dict[str, int]) -> None:
@@ -168,7 +184,9 @@ class Atlas:
         """Row numbers on the margin, inside and outside it, in a facet. Rows of weight zero are in none."""
         state = self._states(np.array([self._check_facet(facet)]))[0]
         point = self._problem.point
-        row = np.where(point == DROPPED, -1, np.where(point == ZERO, INSIDE, state[np.maximum(point, 0)] if state.size else -1))
+        row = np.where(
+            point == DROPPED, -1, np.where(point == ZERO, INSIDE, state[np.maximum(point, 0)] if state.size else -1)
+        )
         return Partition(*(np.flatnonzero(row == s) for s in (MARGIN, INSIDE, OUTSIDE)))
 
     def polygon(self, facet: int) -> Floats:
@@ -275,12 +293,13 @@ class Atlas:
             Number of random costs, log-uniform in [1e-6, 1e6] (within the region), at which the duality gap is measured.
         random_state : int, RandomState or None, default=0
             Seed of these costs.
+
         """
         return validate(self, n_costs, random_state)
 
 
 @entry
-def _solve_at(data, region, states, c):  # type: ignore[no-untyped-def]
+def _solve_at(data, region, states, c):
     """Solutions without jitter, each in its facet; alpha within its bounds, beta lifted (see ``problem.lift``)."""
     n, r = data.rows.shape
     alpha, beta = np.empty((c.shape[0], n)), np.zeros((c.shape[0], r))
@@ -311,7 +330,7 @@ def _solve_at(data, region, states, c):  # type: ignore[no-untyped-def]
     return alpha, beta
 
 
-def _fixed(array: Any) -> Any:
+def _fixed(array: Array) -> Array:
     """A view that cannot be written to."""
     view = array.view()
     view.flags.writeable = False

@@ -18,28 +18,30 @@ UNIT_DD = 2.0**-102
 """Relative error of one double-double operation (the textbook bounds are 2^-104 to 2^-102.4)."""
 
 
+OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+"""Kernels are cached on disk, free of the GIL, and divide as IEEE says; C wrappers would only cost compile time."""
+
+
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function that only kernels call: cached on disk, free of the GIL, IEEE division, no Python wrapper."""
-    return njit(
-        cache=True, nogil=True, error_model="numpy", no_cpython_wrapper=True, no_cfunc_wrapper=True
-    )(function)  # fmt: skip
+    """Compile a function that only kernels call."""
+    return njit(no_cpython_wrapper=True, **OPTIONS)(function)
 
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls."""
-    return njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
+    return njit(**OPTIONS)(function)
 
 
 @intrinsic
-def _fma(typingctx, a, b, c):  # type: ignore[no-untyped-def]
-    def codegen(context, builder, signature, args):  # type: ignore[no-untyped-def]
+def _fma(typingctx, a, b, c):
+    def codegen(context, builder, signature, args):
         return builder.fma(*args)
 
     return types.float64(types.float64, types.float64, types.float64), codegen
 
 
 @kernel
-def two_sum(a, b):  # type: ignore[no-untyped-def]
+def two_sum(a, b):
     """``a + b`` as rounded sum and exact error."""
     s = a + b
     t = s - a
@@ -47,14 +49,14 @@ def two_sum(a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def two_prod(a, b):  # type: ignore[no-untyped-def]
+def two_prod(a, b):
     """``a * b`` as rounded product and exact error."""
     p = a * b
-    return p, _fma(a, b, -p)
+    return p, _fma(a, b, -p)  # type: ignore[call-arg]
 
 
 @kernel
-def dd_add(ah, al, bh, bl):  # type: ignore[no-untyped-def]
+def dd_add(ah, al, bh, bl):
     """Sum of two double-doubles."""
     s, e = two_sum(ah, bh)
     t, f = two_sum(al, bl)
@@ -63,14 +65,14 @@ def dd_add(ah, al, bh, bl):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def dd_mul(ah, al, bh, bl):  # type: ignore[no-untyped-def]
+def dd_mul(ah, al, bh, bl):
     """Product of two double-doubles."""
     p, e = two_prod(ah, bh)
     return two_sum(p, e + (ah * bl + al * bh))
 
 
 @kernel
-def dd_axpy(sh, sl, x, yh, yl):  # type: ignore[no-untyped-def]
+def dd_axpy(sh, sl, x, yh, yl):
     """``s + x * y`` for a double x and double-doubles s and y."""
     p, e = two_prod(x, yh)
     return dd_add(sh, sl, p, e + x * yl)

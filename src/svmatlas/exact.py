@@ -1,8 +1,8 @@
 """The last level of the predicates: the lines of a facet in exact integers.
 
-All data are doubles, so all data are integers over powers of two. With X = x / 2^e, w = v / 2^g, t = s / 2^f for integer x, v, s
-the line of any code is an integer vector up to a positive factor, once the columns (p, q, l) are counted in the units
-(2^-(g+2e), 2^-(g+2e), 2^-f); units of columns do not change the sign of a determinant.
+All data are doubles, so all data are integers over powers of two. With X = x / 2^e, w = v / 2^g, t = s / 2^f for
+integers x, v, s the line of any code is an integer vector up to a positive factor, once the columns (p, q, l) are counted
+in the units (2^-(g+2e), 2^-(g+2e), 2^-f); units of columns do not change the sign of a determinant.
 """
 
 from __future__ import annotations

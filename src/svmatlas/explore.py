@@ -71,6 +71,7 @@ def explore(
     -------
     Atlas
         The map. ``atlas.complete`` is False if it was stopped, also by Ctrl-C.
+
     """
     problem = make_problem(X, y, bias, sample_weight, random_state)
     bounds = check_bounds(region)
@@ -156,7 +157,7 @@ def _inside(goal: tuple[float, float], bounds: Bounds) -> tuple[float, float]:
     """A point close to the goal in the interior of the region."""
     moved = []
     for value, (lo, hi) in zip(goal, bounds, strict=True):
-        middle = (lo + hi) / 2 if np.isfinite(hi) else 2 * max(lo, value, np.finfo(float).tiny**0.5)
+        middle = (lo + hi) / 2 if np.isfinite(hi) else 2 * max(lo, value, np.finfo(float).tiny ** 0.5)
         moved.append(value + INWARD * (middle - value))
     return moved[0], moved[1]
 

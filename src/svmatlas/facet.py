@@ -23,9 +23,10 @@ number of the rows scaled to length 1 and rho_i the length of row i of R^-1,
 
 Where doubles cannot decide, ``refine`` corrects the same columns with residuals in double-double; the factor stays as it is.
 
-Structure. With r the rank of all rows (r <= d): |M| = r makes the first two columns of Beta exactly zero, so no score line is an
-edge; |M| = r - 1 makes all score lines parallel to one direction (D+, D-) = (u.b+, u.b-), where u spans what M leaves
-free of the rows (it is what M leaves of a random combination of them, the ``probe``). Both are used as facts, not found by rounding.
+Structure. With r the rank of all rows (r <= d): |M| = r makes the first two columns of Beta exactly zero, so no score line
+is an edge; |M| = r - 1 makes all score lines parallel to one direction (D+, D-) = (u.b+, u.b-), where u spans what M leaves
+free of the rows (it is what M leaves of a random combination of them, the ``probe``). Both are used as facts, not found by
+rounding.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
 from numba import types
 from numba.experimental import structref
 
@@ -87,11 +87,11 @@ class Region(NamedTuple):
 
 
 @structref.register
-class TaskType(types.StructRef):  # type: ignore[misc]
+class TaskType(types.StructRef):
     """Numba's type of a Task."""
 
 
-class Task(structref.StructRefProxy):  # type: ignore[misc]
+class Task(structref.StructRefProxy):
     """The facet in hand with all workspaces, passed by reference between kernels. Its fields, first what is read:
 
     rows, columns, point, axis, probe, rank  as in Data;  sides, corners, side_axis  as in Region
@@ -118,15 +118,38 @@ class Task(structref.StructRefProxy):  # type: ignore[misc]
     """
 
 
-structref.define_constructor(
-    Task, TaskType,
-    ["rows", "columns", "point", "axis", "probe", "rank", "sides", "corners", "side_axis", "state", "jitter", "answers", "index", "column",
-     "square", "score", "bound", "table", "count", "edge", "corner", "listed", "asked", "exact", "tally"],
-)  # fmt: skip
+FIELDS = [
+    "rows",
+    "columns",
+    "point",
+    "axis",
+    "probe",
+    "rank",
+    "sides",
+    "corners",
+    "side_axis",
+    "state",
+    "jitter",
+    "answers",
+    "index",
+    "column",
+    "square",
+    "score",
+    "bound",
+    "table",
+    "count",
+    "edge",
+    "corner",
+    "listed",
+    "asked",
+    "exact",
+    "tally",
+]
+structref.define_constructor(Task, TaskType, FIELDS)
 
 
 @kernel
-def make_task(data, region):  # type: ignore[no-untyped-def]
+def make_task(data, region):
     """Allocate a Task: a polygon has at most as many edges as there are lines."""
     n, r = data.rows.shape
     n_sides = region.sides.shape[0]
@@ -145,7 +168,7 @@ def make_task(data, region):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _dot(a, b):  # type: ignore[no-untyped-def]
+def _dot(a, b):
     s = 0.0
     for j in range(a.size):
         s += a[j] * b[j]
@@ -153,7 +176,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _gather(t):  # type: ignore[no-untyped-def]
+def _gather(t):
     """List M and sum the pull of I."""
     t.column[PULL] = 0.0
     t.count[N_PULL : N_PULL + 2] = 0
@@ -181,7 +204,7 @@ def _gather(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _project_out(t, k, v, r):  # type: ignore[no-untyped-def]
+def _project_out(t, k, v, r):
     """Remove the first k basis vectors from v, adding the coefficients to r[:k]; returns the length left."""
     before = np.sqrt(_dot(v, v))
     for _ in range(3):
@@ -199,7 +222,7 @@ def _project_out(t, k, v, r):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _orthogonalise(t, m):  # type: ignore[no-untyped-def]
+def _orthogonalise(t, m):
     """X_M' = Q'R, the inverse of R, and the condition number of the normalised rows."""
     coefficients = t.column[SCRATCH, 0]
     for k in range(m):
@@ -234,7 +257,7 @@ def _orthogonalise(t, m):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _back(t, m, y, out):  # type: ignore[no-untyped-def]
+def _back(t, m, y, out):
     """Solve R out = y."""
     for i in range(m - 1, -1, -1):
         s = y[i]
@@ -244,7 +267,7 @@ def _back(t, m, y, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _forward(t, m, g, out):  # type: ignore[no-untyped-def]
+def _forward(t, m, g, out):
     """Solve R' out = g."""
     for i in range(m):
         s = g[i]
@@ -254,7 +277,7 @@ def _forward(t, m, g, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _solve_column(t, m, c):  # type: ignore[no-untyped-def]
+def _solve_column(t, m, c):
     """Column c of A and Beta for the pull of that column."""
     y, beta = t.column[SCRATCH, 1], t.column[BETA, c]
     for j in range(beta.size):
@@ -269,7 +292,7 @@ def _solve_column(t, m, c):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _solve_targets(t, m):  # type: ignore[no-untyped-def]
+def _solve_targets(t, m):
     """Column l: the weights of least length with X_M beta = t."""
     target, y, beta = t.column[SCRATCH, 1], t.column[SCRATCH, 2], t.column[BETA, L]
     for k in range(m):
@@ -283,8 +306,8 @@ def _solve_targets(t, m):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _bound_column(t, m, c):  # type: ignore[no-untyped-def]
-    """eta of column c (see the head of this file)."""
+def _bound_column(t, m, c):
+    """Eta of column c (see the head of this file)."""
     gamma = 2.0 * (t.column.shape[2] + m + 8) * UNIT
     kappa = t.bound[REAL, KAPPA]
     eta = 0.0
@@ -300,7 +323,7 @@ def _bound_column(t, m, c):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _score(t, c, out):  # type: ignore[no-untyped-def]
+def _score(t, c, out):
     """x_i . Beta_c of all points."""
     out[:] = 0.0
     for j in range(t.column.shape[2]):
@@ -311,7 +334,7 @@ def _score(t, c, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def solve_maps(t):  # type: ignore[no-untyped-def]
+def solve_maps(t):
     """Fill ``f`` for one partition, in doubles. False if |M| exceeds the rank, which no facet can have."""
     m = _gather(t)
     if m > t.rank:
@@ -334,7 +357,7 @@ def solve_maps(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def score_lines(t):  # type: ignore[no-untyped-def]
+def score_lines(t):
     """Lines of all points outside M into ``t.score``, one column a point, signed so that h.c >= 0 holds on the facet.
 
     With |M| = rank - 1 row P holds sign * x_i.u instead, and row Q is unused; with |M| = rank only row L is filled.
@@ -358,7 +381,7 @@ def score_lines(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _gather_dd(t):  # type: ignore[no-untyped-def]
+def _gather_dd(t):
     """The pulls of I+ and I- in double-double; that of column U is the probe."""
     t.column[PULL_HI] = 0.0
     t.column[PULL_LO] = 0.0
@@ -370,11 +393,13 @@ def _gather_dd(t):  # type: ignore[no-untyped-def]
         c = t.axis[i]
         w, w_lo = t.point[WEIGHT, i], t.jitter * t.point[WEIGHT_LO, i]
         for j in range(t.rows.shape[1]):
-            t.column[PULL_HI, c, j], t.column[PULL_LO, c, j] = dd_axpy(t.column[PULL_HI, c, j], t.column[PULL_LO, c, j], t.rows[i, j], w, w_lo)
+            t.column[PULL_HI, c, j], t.column[PULL_LO, c, j] = dd_axpy(
+                t.column[PULL_HI, c, j], t.column[PULL_LO, c, j], t.rows[i, j], w, w_lo
+            )
 
 
 @kernel
-def _residual_dd(t, m, c):  # type: ignore[no-untyped-def]
+def _residual_dd(t, m, c):
     """Residuals of the augmented system: scratch[3] = b + X_M'A - Beta, scratch[4] = t - X_M Beta (rounded once)."""
     r = t.column.shape[2]
     for j in range(r):
@@ -392,7 +417,7 @@ def _residual_dd(t, m, c):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _correct_dd(t, m, c):  # type: ignore[no-untyped-def]
+def _correct_dd(t, m, c):
     """One step: R dA = R^-T g - Q f, dBeta = f + Q'(R^-T g - Q f). Returns the length of the step."""
     r = t.column.shape[2]
     z, step = t.column[SCRATCH, 1], t.column[SCRATCH, 2]
@@ -404,7 +429,9 @@ def _correct_dd(t, m, c):  # type: ignore[no-untyped-def]
         size += z[k] * z[k]
     _back(t, m, z, step)
     for k in range(m):
-        t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k] = dd_add(t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k], step[k], 0.0)
+        t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k] = dd_add(
+            t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k], step[k], 0.0
+        )
     if m == t.rank and c != L:
         return np.sqrt(size)
     for j in range(r):
@@ -417,7 +444,7 @@ def _correct_dd(t, m, c):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def refine(t):  # type: ignore[no-untyped-def]
+def refine(t):
     """Correct all columns to double-double accuracy; t.count[REFINED] tells whether that worked."""
     m, r = t.count[SIZE], t.rows.shape[1]
     _gather_dd(t)
@@ -438,7 +465,7 @@ def refine(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def polish_maps(t):  # type: ignore[no-untyped-def]
+def polish_maps(t):
     """Replace the maps by their refined values, rounded: each entry good to a few roundings, whatever the conditioning."""
     refine(t)
     for c in range(3):
@@ -448,7 +475,7 @@ def polish_maps(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def dot_dd(t, i, c):  # type: ignore[no-untyped-def]
+def dot_dd(t, i, c):
     """x_i . Beta_c from the refined maps."""
     sh, sl = 0.0, 0.0
     for j in range(t.rows.shape[1]):
@@ -461,7 +488,7 @@ def dot_dd(t, i, c):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def slope(t, c):  # type: ignore[no-untyped-def]
+def slope(t, c):
     """D_c = u.b_c / u.u of the pencil (|M| = r - 1), and its error."""
     if t.count[N_PULL + c] == 0:
         return 0.0, 0.0
@@ -473,7 +500,7 @@ def slope(t, c):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def slope_dd(t, c):  # type: ignore[no-untyped-def]
+def slope_dd(t, c):
     """u.b_c in double-double (not divided by u.u: one positive factor for the whole pencil), and its error."""
     sh, sl = 0.0, 0.0
     if t.count[N_PULL + c] == 0:
@@ -488,8 +515,8 @@ def slope_dd(t, c):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def pencil_dd(t, i):  # type: ignore[no-untyped-def]
-    """s = x_i.u and n = t_i - x_i.Beta_l in double-double, each with its error: the line is s D.(p,q) = n l."""
+def pencil_dd(t, i):
+    """S = x_i.u and n = t_i - x_i.Beta_l in double-double, each with its error: the line is s D.(p,q) = n l."""
     sh, sl = dot_dd(t, i, U)
     gh, gl = dot_dd(t, i, L)
     nh, nl = dd_add(1.0, t.jitter * t.point[TARGET_LO, i], -gh, -gl)
@@ -500,7 +527,7 @@ def pencil_dd(t, i):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def tabulate_margin(t):  # type: ignore[no-untyped-def]
+def tabulate_margin(t):
     """The lines of M in doubles, with error bounds, into the table."""
     row = t.table.shape[0] - 2 * t.rows.shape[1] - 2
     for k in range(t.count[SIZE]):
@@ -518,7 +545,7 @@ def tabulate_margin(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def tabulate_pencil(t, side):  # type: ignore[no-untyped-def]
+def tabulate_pencil(t, side):
     """One line of the pencil, divided by |x_i.u|: all of the pencil have the same first two entries."""
     i = t.count[PENCIL + side] >> 1
     tiny = t.rows.shape[1] * UNIT
@@ -536,7 +563,7 @@ def tabulate_pencil(t, side):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def table_row(t, code):  # type: ignore[no-untyped-def]
+def table_row(t, code):
     """Where the line of a code stands in the table; -1 for a score line outside a pencil."""
     if code < 0:
         return -1 - code
@@ -550,7 +577,7 @@ def table_row(t, code):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def line(t, code):  # type: ignore[no-untyped-def]
+def line(t, code):
     """The line of a code in doubles: (h_p, h_q, h_l, e_p, e_q, e_l), e bounding the errors."""
     row = table_row(t, code)
     if row >= 0:
@@ -566,7 +593,7 @@ def line(t, code):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _pencil_line_dd(t, i, out):  # type: ignore[no-untyped-def]
+def _pencil_line_dd(t, i, out):
     """x_i.Beta - t_i e_l of a pencil, times u.u: (s u.b+, s u.b-, -n u.u)."""
     sh, sl, es, nh, nl, en = pencil_dd(t, i)
     for c in range(2):
@@ -584,7 +611,7 @@ def _pencil_line_dd(t, i, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _score_line_dd(t, i, out):  # type: ignore[no-untyped-def]
+def _score_line_dd(t, i, out):
     """x_i.Beta - t_i e_l."""
     tiny = t.rows.shape[1] * UNIT_DD
     for c in range(3):
@@ -595,7 +622,7 @@ def _score_line_dd(t, i, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def line_dd(t, code, out):  # type: ignore[no-untyped-def]
+def line_dd(t, code, out):
     """The line of a code in double-double: out[0:3] + out[3:6], with the error bounds out[6:9]."""
     if code < 0:
         for c in range(3):

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,7 +55,7 @@ def make_words(n_points: int, random_state: np.random.Generator) -> Words:
 
 
 @kernel
-def _mix(x):  # type: ignore[no-untyped-def]
+def _mix(x):
     """A fixed random-looking bijection of 64-bit words (the finaliser of splitmix64)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -63,14 +63,14 @@ def _mix(x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _place(kind, number):  # type: ignore[no-untyped-def]
+def _place(kind, number):
     """Word of a place that is not named by facets."""
     return _mix(np.uint64(0x9E3779B97F4A7C15) * np.uint64(1 + number * 8 + kind))
 
 
 @kernel
-def _name_vertex(task, words, key, a, b, v):  # type: ignore[no-untyped-def]
-    """Name of the corner v (entries, errors) between edges a and b of facet ``key``, and the key of the facet opposite to it (0: none)."""
+def _name_vertex(task, words, key, a, b, v):
+    """Name of the corner v (entries, errors) between edges a and b of a facet, and the key of the facet opposite (0: none)."""
     none = np.uint64(0)
     zero = (v[0] == 0.0 and v[3] == 0.0), (v[1] == 0.0 and v[4] == 0.0), (v[2] == 0.0 and v[5] == 0.0)
     for c in range(3):
@@ -80,7 +80,7 @@ def _name_vertex(task, words, key, a, b, v):  # type: ignore[no-untyped-def]
         return _place(2, a * b), none
     event, side = max(a, b), min(a, b)
     if zero[2]:
-        return _mix((key if side >= 0 else key ^ words[event])) ^ _place(3, 0), none
+        return _mix(key if side >= 0 else key ^ words[event]) ^ _place(3, 0), none
     beyond = key ^ words[event]
     if side < 0:
         if task.side_axis[-1 - side] == task.axis[event >> 1]:
@@ -131,7 +131,7 @@ def _make_buffers(n: int) -> Buffers:
 
 
 @kernel
-def _write_facet(task, words, key, f, out):  # type: ignore[no-untyped-def]
+def _write_facet(task, words, key, f, out):
     """Append the polygon in hand to the buffers as facet f."""
     start, size = out.at[f], task.tally[N_CORNERS]
     for j in range(size):
@@ -146,7 +146,7 @@ def _write_facet(task, words, key, f, out):  # type: ignore[no-untyped-def]
 
 
 @entry
-def _close_some(data, region, words, layer, which, answer_at, answers, out):  # type: ignore[no-untyped-def]
+def _close_some(data, region, words, layer, which, answer_at, answers, out):
     """Close the facets ``which`` of a layer into ``out``. Returns the numbers of questions and of refined predicates."""
     task = make_task(data, region)
     n_asked = 0
@@ -216,7 +216,7 @@ class Engine:
             if pending.size == which.size and np.all(out.outcome == CLOSED):
                 return closed
             for k in np.flatnonzero(out.outcome == CLOSED):
-                done[pending[k]] = _one(closed, k)
+                done[pending[k]] = _one(closed, int(k))
             for k in np.flatnonzero(out.outcome == ASKING):
                 questions = out.asked[:n_asked][out.asked[:n_asked, 0] == k, 1:]
                 self.n_exact += questions.shape[0]
@@ -310,7 +310,8 @@ def key_of(state: npt.NDArray[np.int8], words: Words) -> Words:
     """Key of a partition, as an array of one: words crossed from all points in I, whose key is 1 (0 names no facet)."""
     margin, outside = state == MARGIN, state == OUTSIDE
     crossed = np.concatenate([words[1::2][margin | outside], words[0::2][outside]])
-    return np.bitwise_xor.reduce(crossed, initial=np.uint64(1)).reshape(1)
+    key: Words = np.bitwise_xor.reduce(crossed, initial=np.uint64(1)).reshape(1)
+    return key
 
 
 def flip(states: npt.NDArray[np.int8], parent: Ints, flips: npt.NDArray[np.int32]) -> npt.NDArray[np.int8]:
@@ -351,11 +352,13 @@ def _closed(out: Buffers) -> Closed:
 def _one(closed: Closed, k: int) -> Closed:
     """Facet k alone."""
     part = slice(closed.at[k], closed.at[k + 1])
-    return Closed(closed.at[k : k + 2] - closed.at[k], *(a[part] for a in closed[1:-1]), closed.tie[k : k + 1])
+    at, *arrays = closed
+    cut: list[Any] = [a[part] for a in arrays[:-1]]
+    return Closed(at[k : k + 2] - at[k], *cut, tie=closed.tie[k : k + 1])
 
 
 def join(parts: list[Closed]) -> Closed:
     """Several lots of closed facets as one."""
-    sizes = np.concatenate([np.diff(part.at) for part in parts])
-    at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-    return Closed(at, *(np.concatenate(arrays) for arrays in list(zip(*parts, strict=True))[1:]))
+    at, *arrays = zip(*parts, strict=True)
+    sizes = np.concatenate([np.diff(part) for part in at])
+    return Closed(np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp), *(np.concatenate(part) for part in arrays))

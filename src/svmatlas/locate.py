@@ -2,8 +2,8 @@
 
 A facet is left by the edge that the point is furthest beyond, until it is beyond none. Facets that the jitter made are
 walked through but never answered, and edges that the jitter made (shorter than ``SHORT``) have no direction to speak of and
-are passed over. Where the walk does not arrive at a true facet (in a tie, at a hole of a partial atlas, in a circle among slivers),
-the true facets nearby are tried, then all.
+are passed over. Where the walk does not arrive at a true facet (in a tie, at a hole of a partial atlas, in a circle among
+slivers), the true facets nearby are tried, then all.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ NOWHERE = -1
 
 
 SHORT = 2.0**-34
-"""Relative length of an edge whose direction is not known to three digits (corners are good to 1e-13 but at near-parallels)."""
+"""Relative length of an edge whose direction is not known to three digits (corners are good to 1e-13, rarely 1e-10)."""
 
 SLACK = 2.0**-30
 """How far beyond an edge of the best facet a point may be when all are tried: corners are good to 1e-10."""
 
 
 @kernel
-def _beyond(a, b, c):  # type: ignore[no-untyped-def]
+def _beyond(a, b, c):
     """Distance of a point c from the edge with ends a, b, negative beyond it, relative to the costs; inf for short edges."""
     x, y, z = a[1] * b[2], a[2] * b[0], a[0] * b[1]
     u, v, w = a[2] * b[1], a[0] * b[2], a[1] * b[0]
@@ -52,7 +52,7 @@ def _beyond(a, b, c):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _worst_edge(vertices, at, corners, f, c):  # type: ignore[no-untyped-def]
+def _worst_edge(vertices, at, corners, f, c):
     """The edge of facet f (place in the arrays) that c is furthest beyond, and by how much."""
     worst, place = np.inf, -1
     before = corners[at[f + 1] - 1]
@@ -65,7 +65,7 @@ def _worst_edge(vertices, at, corners, f, c):  # type: ignore[no-untyped-def]
 
 
 @entry
-def _walk(vertices, at, corners, neighbour, tie, starts, points):  # type: ignore[no-untyped-def]
+def _walk(vertices, at, corners, neighbour, tie, starts, points):
     """Facet of each point, or NOWHERE if the walk from its start did not arrive at a true facet."""
     out = np.full(points.shape[0], NOWHERE, np.int64)
     limit = 64 + 8 * int(np.sqrt(at.size))
@@ -84,7 +84,7 @@ def _walk(vertices, at, corners, neighbour, tie, starts, points):  # type: ignor
 
 
 @entry
-def _try_some(vertices, at, corners, facets, c):  # type: ignore[no-untyped-def]
+def _try_some(vertices, at, corners, facets, c):
     """Which of some facets holds c best, and how deep inside it c is."""
     best, deepest = NOWHERE, -np.inf
     for n in range(facets.size):

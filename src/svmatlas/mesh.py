@@ -23,6 +23,7 @@ States = npt.NDArray[np.int8]
 BOUNDARY, OPEN = -1, -2
 """In place of a facet: nothing, the edge is a side of the region; a facet that was not explored."""
 
+
 class Mesh(NamedTuple):
     """Vertices, edges and facets with their connectivity. Codes: 2 * point + type, or -1 - side."""
 
@@ -95,9 +96,9 @@ class Recorder:
         neighbour = np.concatenate(self.neighbours)
         self.closed.clear()
         at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        _, first, vertex = np.unique(names, return_index=True, return_inverse=True)
-        vertices, vertex = corners[first], vertex.astype(np.int32)
-        del names, corners
+        _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
+        vertices, vertex = corners[first], inverse.astype(np.int32)
+        del names, corners, inverse
         facet = np.repeat(np.arange(at.size - 1, dtype=np.int32), sizes)
         slot_edge, first = _number_edges(facet, neighbour, at.size - 1)
         before = np.arange(code.size) - 1
@@ -127,7 +128,7 @@ def _number_edges(facet: Int32, neighbour: Int32, n_facets: int) -> tuple[Int32,
 
 
 @entry
-def states_of(facets, parent, flips, start):  # type: ignore[no-untyped-def]
+def states_of(facets, parent, flips, start):
     """Partitions of some facets: the way up to the first facet, then all flips on the way down."""
     out = np.empty((facets.size, start.size), np.int8)
     path = np.empty(64, np.int64)

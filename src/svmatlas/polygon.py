@@ -23,9 +23,38 @@ import numpy as np
 
 from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_mul, kernel
 from svmatlas.facet import (
-    CHECKED, CODE, ETA, LENGTH, MARGIN, MEMBER, N_ASKED, N_CORNERS, N_LISTED, N_PULL, N_REFINED, NORM, OUTSIDE, PENCIL,
-    REFINED, SIGN, SIZE, SLOT, L, P, Q, U, line, line_dd, pencil_dd, refine, score_lines, slope, slope_dd, solve_maps,
-    tabulate_margin, tabulate_pencil,
+    CHECKED,
+    CODE,
+    ETA,
+    LENGTH,
+    MARGIN,
+    MEMBER,
+    N_ASKED,
+    N_CORNERS,
+    N_LISTED,
+    N_PULL,
+    N_REFINED,
+    NORM,
+    OUTSIDE,
+    PENCIL,
+    REFINED,
+    SIGN,
+    SIZE,
+    SLOT,
+    L,
+    P,
+    Q,
+    U,
+    line,
+    line_dd,
+    pencil_dd,
+    refine,
+    score_lines,
+    slope,
+    slope_dd,
+    solve_maps,
+    tabulate_margin,
+    tabulate_pencil,
 )  # fmt: skip
 
 UNKNOWN = 2
@@ -61,7 +90,7 @@ NONE, ASK = -1, -2
 
 
 @kernel
-def _ends(t, code):  # type: ignore[no-untyped-def]
+def _ends(t, code):
     """The structural points that a line passes through: bits 0-2 corners of the triangle, bit 3 the end of the pencil."""
     h0, h1, h2, e0, e1, e2 = line(t, code)
     bits = 0
@@ -80,7 +109,7 @@ def _ends(t, code):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _on_axis(t, a, b, side):  # type: ignore[no-untyped-def]
+def _on_axis(t, a, b, side):
     """Do a and b bound the same alpha, and is the side the axis where both bounds meet?"""
     if a < 0 or b < 0 or side >= 0 or a ^ b != 1 or t.index[SLOT, a >> 1] < 0:
         return False
@@ -88,7 +117,7 @@ def _on_axis(t, a, b, side):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _meet(t, k, a, b):  # type: ignore[no-untyped-def]
+def _meet(t, k, a, b):
     """Do three lines meet by structure?"""
     if _ends(t, k) & _ends(t, a) & _ends(t, b) != 0:
         return True
@@ -96,8 +125,8 @@ def _meet(t, k, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _minor(ah, al, bh, bl, ch, cl, dh, dl, ea, eb, ec, ed):  # type: ignore[no-untyped-def]
-    """a d - b c in double-double, with its error."""
+def _minor(ah, al, bh, bl, ch, cl, dh, dl, ea, eb, ec, ed):
+    """A d - b c in double-double, with its error."""
     ph, pl = dd_mul(ah, al, dh, dl)
     qh, ql = dd_mul(bh, bl, ch, cl)
     sh, sl = dd_add(ph, pl, -qh, -ql)
@@ -106,7 +135,7 @@ def _minor(ah, al, bh, bl, ch, cl, dh, dl, ea, eb, ec, ed):  # type: ignore[no-u
 
 
 @kernel
-def _cross_dd(t, a, b, k):  # type: ignore[no-untyped-def]
+def _cross_dd(t, a, b, k):
     """h_a x h_b in double-double, turned into the triangle, into exact[0]; the line k into exact[2] unless it is a.
 
     Returns whether the direction of the cross product is certain.
@@ -138,7 +167,7 @@ def _cross_dd(t, a, b, k):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sign_dd(t, k, a, b):  # type: ignore[no-untyped-def]
+def _sign_dd(t, k, a, b):
     """Level 3, then the answers of level 4. Before the maps are refined: UNKNOWN."""
     if t.count[REFINED] == 0:
         return UNKNOWN
@@ -161,7 +190,7 @@ def _sign_dd(t, k, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _ask(t, question, a, b, k):  # type: ignore[no-untyped-def]
+def _ask(t, question, a, b, k):
     n = t.tally[N_ASKED]
     if n < t.asked.shape[0]:
         row = t.asked[n]
@@ -170,7 +199,7 @@ def _ask(t, question, a, b, k):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _value(t, k, j):  # type: ignore[no-untyped-def]
+def _value(t, k, j):
     """Level 2: the value of line k at corner j, its error bound, and the size of its terms."""
     h0, h1, h2, e0, e1, e2 = line(t, k)
     v = t.corner
@@ -182,7 +211,7 @@ def _value(t, k, j):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sign(t, k, j):  # type: ignore[no-untyped-def]
+def _sign(t, k, j):
     """Sign of line k at corner j: all levels. UNKNOWN puts the question on the list."""
     s, bound, _ = _value(t, k, j)
     if s > bound:
@@ -204,7 +233,7 @@ def _sign(t, k, j):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _store_corner(corner, v0, v1, v2, d0, d1, d2):  # type: ignore[no-untyped-def]
+def _store_corner(corner, v0, v1, v2, d0, d1, d2):
     """A corner from a cross product: turned into the triangle and scaled to largest entry 1."""
     top = max(abs(v0), abs(v1), abs(v2))
     scale = 1.0 / top
@@ -216,7 +245,7 @@ def _store_corner(corner, v0, v1, v2, d0, d1, d2):  # type: ignore[no-untyped-de
 
 
 @kernel
-def _is_coarse(corner):  # type: ignore[no-untyped-def]
+def _is_coarse(corner):
     """Is an entry of a corner known too badly?"""
     for c in range(3):
         if corner[3 + c] > COARSE * corner[c]:
@@ -225,7 +254,7 @@ def _is_coarse(corner):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _make_corner(t, j, a, b):  # type: ignore[no-untyped-def]
+def _make_corner(t, j, a, b):
     """Corner of edges a and b into place j of the new polygon."""
     t.edge[1, CHECKED, j] = 0
     h0, h1, h2, e0, e1, e2 = line(t, a)
@@ -257,14 +286,14 @@ def _make_corner(t, j, a, b):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _copy_corner(t, j, i):  # type: ignore[no-untyped-def]
+def _copy_corner(t, j, i):
     for c in range(6):
         t.corner[1, j, c] = t.corner[0, i, c]
     t.edge[1, CHECKED, j] = t.edge[0, CHECKED, i]
 
 
 @kernel
-def _signs(t, k):  # type: ignore[no-untyped-def]
+def _signs(t, k):
     """Signs of line k at all corners; returns the number of negative ones, or -1 if one is not known."""
     unknown, negative = False, 0
     for j in range(t.tally[N_CORNERS]):
@@ -276,7 +305,7 @@ def _signs(t, k):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _clip(t, k):  # type: ignore[no-untyped-def]
+def _clip(t, k):
     """Keep the part of the polygon on the good side of line k."""
     n = t.tally[N_CORNERS]
     negative = _signs(t, k)
@@ -322,13 +351,13 @@ def _clip(t, k):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _list(t, code):  # type: ignore[no-untyped-def]
+def _list(t, code):
     t.listed[t.tally[N_LISTED]] = code
     t.tally[N_LISTED] += 1
 
 
 @kernel
-def _check_scores(t, j):  # type: ignore[no-untyped-def]
+def _check_scores(t, j):
     """The score line that corner j violates most, or NONE; undecided ones are listed."""
     norm, v = t.point[NORM], t.corner
     tiny = (t.rows.shape[1] + 4) * UNIT
@@ -354,7 +383,7 @@ def _check_scores(t, j):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _check_few(t, j):  # type: ignore[no-untyped-def]
+def _check_few(t, j):
     """The same for the lines of M and of the pencil."""
     worst, least = NONE, 0.0
     m = t.count[SIZE]
@@ -373,7 +402,7 @@ def _check_few(t, j):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _check_corner(t, j):  # type: ignore[no-untyped-def]
+def _check_corner(t, j):
     """The line by which to clip since corner j is beyond it; NONE if the corner is good; ASK if that is not known."""
     t.tally[N_LISTED] = 0
     worst = _check_few(t, j)
@@ -399,7 +428,7 @@ def _check_corner(t, j):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _pencil_answered(t):  # type: ignore[no-untyped-def]
+def _pencil_answered(t):
     for n in range(t.answers.shape[0]):
         if t.answers[n, 0] == ASK_PENCIL:
             t.count[PENCIL], t.count[PENCIL + 1] = t.answers[n, 1], t.answers[n, 2]
@@ -408,7 +437,7 @@ def _pencil_answered(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _is_flat(t):  # type: ignore[no-untyped-def]
+def _is_flat(t):
     """Is D certainly zero (1), certainly not (0), or not known (UNKNOWN)?"""
     if t.count[N_PULL] == 0 and t.count[N_PULL + 1] == 0:
         return 1
@@ -425,7 +454,7 @@ def _is_flat(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _bounds(t, i):  # type: ignore[no-untyped-def]
+def _bounds(t, i):
     """Interval of the bound v_i = n_i / s_i in doubles, and the side: 0 lower, 1 upper, -1 not known."""
     norm = t.point[NORM, i]
     tiny = t.rows.shape[1] * UNIT
@@ -440,7 +469,7 @@ def _bounds(t, i):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _list_pencil(t):  # type: ignore[no-untyped-def]
+def _list_pencil(t):
     """List the points that can have the tightest bound on either side; returns how many for each, and how many unsure."""
     lower, upper = -np.inf, np.inf
     for i in range(t.state.size):
@@ -471,7 +500,7 @@ def _list_pencil(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _tighter_dd(t, code, other, lower):  # type: ignore[no-untyped-def]
+def _tighter_dd(t, code, other, lower):
     """Is the bound of one point tighter than that of another on the same side? 1, 0 or UNKNOWN."""
     s, sl, es, c, cl, ec = pencil_dd(t, code >> 1)
     s2, s2l, es2, c2, c2l, ec2 = pencil_dd(t, other >> 1)
@@ -484,7 +513,7 @@ def _tighter_dd(t, code, other, lower):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _tightest_dd(t):  # type: ignore[no-untyped-def]
+def _tightest_dd(t):
     """Choose among the listed points in double-double; False where that cannot be decided."""
     best = t.count[PENCIL:]
     best[0], best[1] = -1, -1
@@ -516,7 +545,7 @@ def _tightest_dd(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _reduce_pencil(t):  # type: ignore[no-untyped-def]
+def _reduce_pencil(t):
     """Find the at most two score lines of the pencil that can be edges."""
     if _pencil_answered(t):
         return CLOSED
@@ -541,7 +570,7 @@ def _reduce_pencil(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _start(t):  # type: ignore[no-untyped-def]
+def _start(t):
     """The whole region as first polygon."""
     n = t.sides.shape[0]
     for j in range(n):
@@ -554,7 +583,7 @@ def _start(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _next_line(t, hints, n):  # type: ignore[no-untyped-def]
+def _next_line(t, hints, n):
     """The next line to clip by: hint n, then a line that an unchecked corner violates; NONE when all corners are good."""
     if n < hints.size:
         return hints[n]
@@ -567,7 +596,7 @@ def _next_line(t, hints, n):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _attempt(t, hints):  # type: ignore[no-untyped-def]
+def _attempt(t, hints):
     """Close the facet with the precision that its maps have."""
     t.tally[N_ASKED] = 0
     if t.count[SIZE] == t.rank - 1:
@@ -589,7 +618,7 @@ def _attempt(t, hints):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _has_coarse(t):  # type: ignore[no-untyped-def]
+def _has_coarse(t):
     """Is a corner of the polygon known too badly?"""
     for j in range(t.tally[N_CORNERS]):
         if _is_coarse(t.corner[0, j]):
@@ -598,7 +627,7 @@ def _has_coarse(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def close_facet(t, hints):  # type: ignore[no-untyped-def]
+def close_facet(t, hints):
     """CH of the paper: the polygon of one partition into ``t``, known edges first. Returns the outcome."""
     if not solve_maps(t):
         return BROKEN
@@ -617,7 +646,7 @@ def close_facet(t, hints):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _is_suspect(t):  # type: ignore[no-untyped-def]
+def _is_suspect(t):
     """Is the facet in hand thin, small, or wholly near infinity?"""
     n, corner = t.tally[N_CORNERS], t.corner
     a0, a1, a2 = corner[0, 0, 0], corner[0, 0, 1], corner[0, 0, 2]
@@ -635,7 +664,7 @@ def _is_suspect(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _corners_at(t, jitter):  # type: ignore[no-untyped-def]
+def _corners_at(t, jitter):
     """The corners of the same edges with the jitter scaled, in double-double, into corner[1]: hi and lo."""
     n = t.tally[N_CORNERS]
     t.jitter = jitter
@@ -649,16 +678,14 @@ def _corners_at(t, jitter):  # type: ignore[no-untyped-def]
         top = 0.0
         for c in range(3):
             p, q = (c + 1) % 3, (c + 2) % 3
-            v[c], v[3 + c], _ = _minor(
-                a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0
-            )
+            v[c], v[3 + c], _ = _minor(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
             top = v[c] if abs(v[c]) > abs(top) else top
         for c in range(3):
             v[c], v[3 + c] = dd_mul(v[c], v[3 + c], 1.0 / top, 0.0)
 
 
 @kernel
-def _measure(t):  # type: ignore[no-untyped-def]
+def _measure(t):
     """Diameter (sine of an angle of homogeneous costs) and area of the polygon in corner[1]."""
     n = t.tally[N_CORNERS]
     diameter, area = 0.0, 0.0
@@ -678,7 +705,7 @@ def _measure(t):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def is_tie(t):  # type: ignore[no-untyped-def]
+def is_tie(t):
     """Does the facet just closed owe its extent to the jitter? Overwrites the maps."""
     if not _is_suspect(t):
         return False

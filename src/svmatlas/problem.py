@@ -7,9 +7,9 @@ rows of weight zero are dropped; rows of zeros are always inside the margin and 
 rows, the rows are replaced by a triangular factor with the same inner products. All is scaled by a power of two, which is
 exact, to a mean square length near 1.
 
-**Jitter.** The targets 1 and the weights w_i are moved by relative amounts up to ``JITTER``, for all decisions and for no reported
-solution. Then at most r points can be on their margins at once, no three lines meet but by structure, and the facets tile the
-plane even where the data are tied. The jitter of targets acts at finite costs, that of weights at infinity.
+**Jitter.** The targets 1 and the weights w_i are moved by relative amounts up to ``JITTER``, for all decisions and for no
+reported solution. Then at most r points can be on their margins at once, no three lines meet but by structure, and the facets
+tile the plane even where the data are tied. The jitter of targets acts at finite costs, that of weights at infinity.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ class Problem:
                 c[..., :2] = np.ldexp(c[..., :2], 2 * self.exponent)
             else:
                 c[..., 2] = np.ldexp(c[..., 2], -2 * self.exponent)
-        return c / np.max(c, axis=-1, keepdims=True)
+        scaled: Floats = c / np.max(c, axis=-1, keepdims=True)
+        return scaled
 
     def spread_alpha(self, alpha: Floats, C_pos: float, C_neg: float) -> Floats:
         """Dual variables of the points (internal units) as dual variables of the user's rows."""
@@ -141,7 +142,7 @@ def make_problem(X: Any, y: Any, bias: float, sample_weight: Any, random_state: 
     point, first = _join(rows, sign, weight)
     rows = rows[first]
     rows, rank = _factor(rows)
-    total = np.bincount(point[point >= 0], weights=weight[point >= 0], minlength=rows.shape[0])
+    total: Floats = np.bincount(point[point >= 0], weights=weight[point >= 0], minlength=rows.shape[0]).astype(float)
     random = check_random_state(random_state)
     data = _data(rows, rank, sign[first], total, random)
     seed = int(random.randint(2**31))
@@ -193,7 +194,7 @@ def _join(rows: Floats, sign: Floats, weight: Floats) -> tuple[npt.NDArray[np.in
     """Number the distinct rows of each class in order of appearance; returns (point of each row, first row of each point)."""
     point = np.full(rows.shape[0], DROPPED, dtype=np.intp)
     seen: dict[bytes, int] = {}
-    first = []
+    first: list[int] = []
     for i in range(rows.shape[0]):
         if weight[i] == 0:
             continue
@@ -212,7 +213,7 @@ def _factor(rows: Floats) -> tuple[Floats, int]:
     """Rows with at most as many columns as there are rows and the same inner products, and their rank."""
     n, d = rows.shape
     if d > n:
-        rows = np.ascontiguousarray(np.linalg.qr(rows.T, mode="r").T)
+        rows = np.ascontiguousarray(np.transpose(np.linalg.qr(rows.T, mode="r")))
     length = np.linalg.norm(rows, axis=0)
     sizes = np.linalg.svd(rows[:, length > 0] / length[length > 0], compute_uv=False)
     return rows, int(np.sum(sizes > RANK_TOLERANCE * max(n, d)))

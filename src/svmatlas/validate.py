@@ -3,8 +3,8 @@
 - ``edges``: every edge has two facets (or a side of the region), which both list it with the same two ends.
 - ``vertices``: around a vertex inside the region four facets meet, around others three or two.
 - ``euler``: V - E + F = 1, the number of a disc: no holes, no handles.
-- ``coverage``: the signed areas of all facets add up to the region, seen at nine scales of the two costs, and no facet is turned
-  over: so none overlap.
+- ``coverage``: the signed areas of all facets add up to the region, seen at nine scales of the two costs, and no facet is
+  turned over: so none overlap.
 - ``kkt``: at every corner of every facet its partition satisfies all conditions of optimality; they are affine, so they hold
   in all of the facet. Together with coverage: the solution is right everywhere.
 - ``gap``: relative duality gap at random costs, of the solution as it is reported.
@@ -21,7 +21,18 @@ from sklearn.utils import check_random_state
 
 from svmatlas.doubledouble import entry
 from svmatlas.facet import (
-    ALPHA, BETA, KAPPA, MARGIN, MEMBER, OUTSIDE, REAL, SIZE, WEIGHT, make_task, polish_maps, solve_maps,
+    ALPHA,
+    BETA,
+    KAPPA,
+    MARGIN,
+    MEMBER,
+    OUTSIDE,
+    REAL,
+    SIZE,
+    WEIGHT,
+    make_task,
+    polish_maps,
+    solve_maps,
 )  # fmt: skip
 from svmatlas.layers import flip
 from svmatlas.mesh import BOUNDARY, OPEN, Mesh
@@ -144,7 +155,7 @@ def _check_vertices(mesh: Mesh, complete: bool) -> list[str]:
 
 
 @entry
-def _areas(corners, facet_at, vertices, a, b):  # type: ignore[no-untyped-def]
+def _areas(corners, facet_at, vertices, a, b):
     """Signed area of each facet in barycentric coordinates of (a p, b q, l), and its largest relative determinant."""
     out, size = np.zeros(facet_at.size - 1), np.zeros(facet_at.size - 1)
     for f in range(facet_at.size - 1):
@@ -182,7 +193,7 @@ def _coverage(atlas: Atlas) -> tuple[float, npt.NDArray[np.intp]]:
 
 
 @entry
-def _violations(data, region, states, at, corners, vertices):  # type: ignore[no-untyped-def]
+def _violations(data, region, states, at, corners, vertices):
     """Largest relative violation of the conditions of optimality at the corners of each facet, without jitter."""
     n, r = data.rows.shape
     task = make_task(data, region)

@@ -1,0 +1,28 @@
+# Each target makes .venv and installs what it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: test demo bench lint clean
+
+$(VENV)/.%: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[$*]"
+	touch $@
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(ARGS)
+
+demo: $(VENV)/.progress
+	$(BIN)/python -m svmatlas.demo
+
+bench: $(VENV)/.bench
+	$(BIN)/python bench/bench.py $(ARGS)
+
+lint: $(VENV)/.lint
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info
