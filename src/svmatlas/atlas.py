@@ -8,25 +8,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import entry
-from svmatlas.facet import (
-    ALPHA,
-    BETA,
-    INSIDE,
-    MARGIN,
-    MEMBER,
-    OUTSIDE,
-    SIZE,
-    WEIGHT,
-    L,
-    Region,
-    make_task,
-    polish_maps,
-    solve_maps,
-)
+from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, WEIGHT, Region, affine_maps
 from svmatlas.locate import NOWHERE, Locator
 from svmatlas.mesh import Mesh, states_of
-from svmatlas.problem import DROPPED, LIFT, ZERO, Bounds, Problem, make_region
+from svmatlas.problem import DROPPED, ZERO, Bounds, Problem, lift, make_region
 from svmatlas.validate import Report, validate
 
 Floats = npt.NDArray[np.float64]
@@ -251,8 +236,19 @@ class Atlas:
     def _solve(self, c: Floats, facets: Ints | None = None) -> Solution:
         """Solutions at homogeneous costs (n, 3) with l = 1."""
         facets = self._locate(c) if facets is None else facets
-        solution: tuple[Floats, Floats] = _solve_at(self._problem.data, self._region, self._states(facets), c)
-        return Solution(*solution)
+        parts = [self._solve_some(c[part], facets[part]) for part in np.array_split(np.arange(len(c)), 1 + len(c) // 256)]
+        return Solution(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+
+    def _solve_some(self, c: Floats, facets: Ints) -> Solution:
+        """The affine maps at these costs; alpha within its bounds, beta lifted (see ``problem.lift``)."""
+        data, states = self._problem.data, self._states(facets)
+        alpha_map, beta_map = affine_maps(data, self._region, states, kappa=0.0)
+        bound = data.point[WEIGHT] * c[:, data.axis]
+        alpha = np.clip(np.einsum("kci,kc->ki", alpha_map, c), 0.0, bound)
+        alpha[states == INSIDE] = bound[states == INSIDE]
+        beta = np.einsum("kcj,kc->kj", beta_map, c)
+        sizes, scores = np.abs(beta) @ np.abs(data.columns), beta @ data.columns
+        return Solution(alpha, beta * lift(scores, sizes, states != INSIDE, beta.shape[1])[:, None])
 
     @cached_property
     def _region(self) -> Region:
@@ -296,38 +292,6 @@ class Atlas:
 
         """
         return validate(self, n_costs, random_state)
-
-
-@entry
-def _solve_at(data, region, states, c):
-    """Solutions without jitter, each in its facet; alpha within its bounds, beta lifted (see ``problem.lift``)."""
-    n, r = data.rows.shape
-    alpha, beta = np.empty((c.shape[0], n)), np.zeros((c.shape[0], r))
-    task = make_task(data, region)
-    task.jitter = 0.0
-    for k in range(c.shape[0]):
-        task.state = states[k]
-        solve_maps(task)
-        polish_maps(task)
-        for j in range(r):
-            for m in range(3):
-                beta[k, j] += task.column[BETA, m, j] * c[k, m]
-        short = 0.0
-        for i in range(n):
-            alpha[k, i] = data.point[WEIGHT, i] * c[k, data.axis[i]] if states[k, i] == INSIDE else 0.0
-            if states[k, i] != INSIDE:
-                score, size = 0.0, 0.0
-                for j in range(r):
-                    score += data.rows[i, j] * beta[k, j]
-                    size += abs(data.rows[i, j] * beta[k, j])
-                short = max(short, 1.0 + LIFT * (r + 4) * size - score)
-        for j in range(r):
-            beta[k, j] *= 1.0 + short
-        for j in range(task.count[SIZE]):
-            i = task.index[MEMBER, j]
-            a = task.column[ALPHA, 0, j] * c[k, 0] + task.column[ALPHA, 1, j] * c[k, 1] + task.column[ALPHA, L, j] * c[k, L]
-            alpha[k, i] = min(max(a, 0.0), data.point[WEIGHT, i] * c[k, data.axis[i]])
-    return alpha, beta
 
 
 def _fixed(array: Array) -> Array:

@@ -24,7 +24,7 @@ OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy",
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that only kernels call."""
-    return njit(no_cpython_wrapper=True, **OPTIONS)(function)
+    return njit(**OPTIONS | {"no_cpython_wrapper": True})(function)
 
 
 def entry(function: Callable[..., Any]) -> Any:

@@ -38,7 +38,7 @@ import numpy.typing as npt
 from numba import types
 from numba.experimental import structref
 
-from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel
+from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, entry, kernel
 
 OUTSIDE, INSIDE, MARGIN = 0, 1, 2
 """States of a point: g > 1 and alpha = 0; g < 1 and alpha at its bound; g = 1."""
@@ -100,13 +100,13 @@ class Task(structref.StructRefProxy):
 
     then the maps of the facet:
 
-    index (2, N + r + 1)            MEMBER: the points of M; SLOT: place of each point in M, or -1
+    members (2, N + d + 1)          MEMBER: the points of M; SLOT: place of each point in M, or -1
     column (11, 4, r)               PULL b, ALPHA A, BETA Beta of each column, their double-doubles; SCRATCH; RHO: rho, scratch
     square (3, r, r)                BASIS Q, TRIANGLE R, INVERSE R^-1
     score (3, N)                    score lines, see score_lines
     bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA, MASS sum of w_i |x_i| over I+, I-
     table (n_sides + 2 r + 2, 6)    lines with error bounds: sides, those of M, two of the pencil
-    count                           SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes
+    counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes
 
     and the polygon (first half) with the one that a clip makes of it (second half):
 
@@ -119,51 +119,62 @@ class Task(structref.StructRefProxy):
 
 
 FIELDS = [
-    "rows",
-    "columns",
-    "point",
-    "axis",
-    "probe",
-    "rank",
-    "sides",
-    "corners",
-    "side_axis",
-    "state",
-    "jitter",
-    "answers",
-    "index",
-    "column",
-    "square",
-    "score",
-    "bound",
-    "table",
-    "count",
-    "edge",
-    "corner",
-    "listed",
-    "asked",
-    "exact",
-    "tally",
-]
+    "rows", "columns", "point", "axis", "probe", "rank", "sides", "corners", "side_axis", "state", "jitter", "answers",
+    "members", "column", "square", "score", "bound", "table", "counts", "edge", "corner", "listed", "asked", "exact", "tally",
+]  # fmt: skip
 structref.define_constructor(Task, TaskType, FIELDS)
 
 
-@kernel
-def make_task(data, region):
-    """Allocate a Task: a polygon has at most as many edges as there are lines."""
-    n, r = data.rows.shape
+class Space(NamedTuple):
+    """The workspaces of a Task, allocated by the caller."""
+
+    members: Ints
+    column: Floats
+    square: Floats
+    score: Floats
+    bound: Floats
+    table: Floats
+    counts: Ints
+    edge: Ints
+    corner: Floats
+    listed: Ints
+    asked: Ints
+    exact: Floats
+    tally: Ints
+
+
+def make_space(data: Data, region: Region) -> Space:
+    """Allocate the workspaces: a polygon has at most as many edges as there are lines."""
+    n, d = data.rows.shape
     n_sides = region.sides.shape[0]
-    cap = n + r + n_sides + 8
-    table = np.zeros((n_sides + 2 * r + 2, 6))
-    for k in range(n_sides):
-        for c in range(3):
-            table[k, c] = region.sides[k, c]
+    cap = n + d + n_sides + 8
+    i = np.int64
+    table = np.zeros((n_sides + 2 * d + 2, 6))
+    table[:n_sides, :3] = region.sides
+    return Space(
+        members=np.zeros((2, n + d + 1), i),
+        column=np.zeros((11, 4, d)),
+        square=np.zeros((3, d, d)),
+        score=np.zeros((3, n)),
+        bound=np.zeros((4, 4)),
+        table=table,
+        counts=np.zeros(6, i),
+        edge=np.zeros((2, 3, cap), i),
+        corner=np.zeros((2, cap, 6)),
+        listed=np.zeros(2 * cap, i),
+        asked=np.zeros((2 * cap, 4), i),
+        exact=np.zeros((cap, 9)),
+        tally=np.zeros(4, i),
+    )
+
+
+@kernel
+def make_task(data, region, space):
+    """A Task over given workspaces."""
     return Task(
         data.rows, data.columns, data.point, data.axis, data.probe, data.rank, region.sides, region.corners, region.axis,
-        np.empty(n, np.int8), 1.0, np.empty((0, 5), np.int64), np.empty((2, n + r + 1), np.int64), np.empty((11, 4, r)),
-        np.empty((3, r, r)), np.zeros((3, n)), np.empty((4, 4)), table, np.empty(6, np.int64),
-        np.empty((2, 3, cap), np.int64), np.empty((2, cap, 6)), np.empty(2 * cap, np.int64),
-        np.empty((2 * cap, 4), np.int64), np.empty((cap, 9)), np.zeros(4, np.int64),
+        data.axis, 1.0, space.asked, space.members, space.column, space.square, space.score, space.bound, space.table,
+        space.counts, space.edge, space.corner, space.listed, space.asked, space.exact, space.tally,
     )  # fmt: skip
 
 
@@ -179,15 +190,15 @@ def _dot(a, b):
 def _gather(t):
     """List M and sum the pull of I."""
     t.column[PULL] = 0.0
-    t.count[N_PULL : N_PULL + 2] = 0
+    t.counts[N_PULL : N_PULL + 2] = 0
     t.bound[REAL, MASS : MASS + 2] = 0.0
     m = 0
     for i in range(t.state.size):
-        t.index[SLOT, i] = -1
+        t.members[SLOT, i] = -1
         if t.state[i] == MARGIN:
             if m < t.rows.shape[1]:
-                t.index[MEMBER, m] = i
-                t.index[SLOT, i] = m
+                t.members[MEMBER, m] = i
+                t.members[SLOT, i] = m
             m += 1
         elif t.state[i] == INSIDE:
             c = t.axis[i]
@@ -195,11 +206,11 @@ def _gather(t):
             row, pull = t.rows[i], t.column[PULL, c]
             for j in range(row.size):
                 pull[j] += w * row[j]
-            t.count[N_PULL + c] += 1
+            t.counts[N_PULL + c] += 1
             t.bound[REAL, MASS + c] += w * t.point[NORM, i]
-    t.count[SIZE] = m
-    t.count[REFINED] = 0
-    t.count[PENCIL : PENCIL + 2] = -1
+    t.counts[SIZE] = m
+    t.counts[REFINED] = 0
+    t.counts[PENCIL : PENCIL + 2] = -1
     return m
 
 
@@ -228,7 +239,7 @@ def _orthogonalise(t, m):
     for k in range(m):
         v = t.square[BASIS, k]
         for j in range(v.size):
-            v[j] = t.rows[t.index[MEMBER, k], j]
+            v[j] = t.rows[t.members[MEMBER, k], j]
             coefficients[j] = 0.0
         left = _project_out(t, k, v, coefficients)
         for j in range(k):
@@ -251,7 +262,7 @@ def _orthogonalise(t, m):
         for i in range(k + 1):
             t.column[RHO, 0, i] += t.square[INVERSE, i, k] ** 2
     for k in range(m):
-        squares += t.column[RHO, 0, k] * t.point[NORM, t.index[MEMBER, k]] ** 2
+        squares += t.column[RHO, 0, k] * t.point[NORM, t.members[MEMBER, k]] ** 2
         t.column[RHO, 0, k] = np.sqrt(t.column[RHO, 0, k])
     t.bound[REAL, KAPPA] = max(1.0, np.sqrt(squares))
 
@@ -296,7 +307,7 @@ def _solve_targets(t, m):
     """Column l: the weights of least length with X_M beta = t."""
     target, y, beta = t.column[SCRATCH, 1], t.column[SCRATCH, 2], t.column[BETA, L]
     for k in range(m):
-        target[k] = 1.0 + t.jitter * t.point[TARGET_LO, t.index[MEMBER, k]]
+        target[k] = 1.0 + t.jitter * t.point[TARGET_LO, t.members[MEMBER, k]]
     _forward(t, m, target, y)
     _back(t, m, y, t.column[ALPHA, L])
     beta[:] = 0.0
@@ -312,11 +323,11 @@ def _bound_column(t, m, c):
     kappa = t.bound[REAL, KAPPA]
     eta = 0.0
     for k in range(m):
-        eta += t.point[NORM, t.index[MEMBER, k]] * abs(t.column[ALPHA, c, k])
+        eta += t.point[NORM, t.members[MEMBER, k]] * abs(t.column[ALPHA, c, k])
     t.bound[LENGTH, c] = np.sqrt(_dot(t.column[BETA, c], t.column[BETA, c]))
     eta = gamma * (eta + kappa * t.bound[LENGTH, c])
     if c < L:
-        eta += (gamma + t.count[N_PULL + c] * UNIT) * t.bound[REAL, MASS + c]
+        eta += (gamma + t.counts[N_PULL + c] * UNIT) * t.bound[REAL, MASS + c]
     else:
         eta += gamma * kappa
     t.bound[ETA, c] = eta
@@ -341,7 +352,7 @@ def solve_maps(t):
         return False
     _orthogonalise(t, m)
     if not t.bound[REAL, KAPPA] < WORST_KAPPA:
-        t.count[REFINED] = -1
+        t.counts[REFINED] = -1
     n_columns = 3
     if m == t.rank - 1:
         n_columns = 4
@@ -362,7 +373,7 @@ def score_lines(t):
 
     With |M| = rank - 1 row P holds sign * x_i.u instead, and row Q is unused; with |M| = rank only row L is filled.
     """
-    m = t.count[SIZE]
+    m = t.counts[SIZE]
     if m == t.rank - 1:
         _score(t, U, t.score[P])
     elif m < t.rank:
@@ -405,14 +416,14 @@ def _residual_dd(t, m, c):
     for j in range(r):
         sh, sl = dd_add(t.column[PULL_HI, c, j], t.column[PULL_LO, c, j], -t.column[BETA_HI, c, j], -t.column[BETA_LO, c, j])
         for k in range(m):
-            sh, sl = dd_axpy(sh, sl, t.rows[t.index[MEMBER, k], j], t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k])
+            sh, sl = dd_axpy(sh, sl, t.rows[t.members[MEMBER, k], j], t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k])
         t.column[SCRATCH, 3, j] = sh + sl
     for k in range(m):
         sh, sl = 0.0, 0.0
         if c == L:
-            sh, sl = 1.0, t.jitter * t.point[TARGET_LO, t.index[MEMBER, k]]
+            sh, sl = 1.0, t.jitter * t.point[TARGET_LO, t.members[MEMBER, k]]
         for j in range(r):
-            sh, sl = dd_axpy(sh, sl, -t.rows[t.index[MEMBER, k], j], t.column[BETA_HI, c, j], t.column[BETA_LO, c, j])
+            sh, sl = dd_axpy(sh, sl, -t.rows[t.members[MEMBER, k], j], t.column[BETA_HI, c, j], t.column[BETA_LO, c, j])
         t.column[RHO, 1, k] = sh + sl
 
 
@@ -445,12 +456,12 @@ def _correct_dd(t, m, c):
 
 @kernel
 def refine(t):
-    """Correct all columns to double-double accuracy; t.count[REFINED] tells whether that worked."""
-    m, r = t.count[SIZE], t.rows.shape[1]
+    """Correct all columns to double-double accuracy; t.counts[REFINED] tells whether that worked."""
+    m, r = t.counts[SIZE], t.rows.shape[1]
     _gather_dd(t)
     gamma = 2.0 * (r + m + 8) * UNIT
     kappa = t.bound[REAL, KAPPA]
-    t.count[REFINED] = 1
+    t.counts[REFINED] = 1
     for c in range(4 if m == t.rank - 1 else 3):
         for j in range(r):
             t.column[ALPHA_HI, c, j], t.column[ALPHA_LO, c, j] = t.column[ALPHA, c, j], 0.0
@@ -462,16 +473,6 @@ def refine(t):
             if left <= floor:
                 break
         t.bound[ETA_DD, c] = left + floor
-
-
-@kernel
-def polish_maps(t):
-    """Replace the maps by their refined values, rounded: each entry good to a few roundings, whatever the conditioning."""
-    refine(t)
-    for c in range(3):
-        for j in range(t.column.shape[2]):
-            t.column[ALPHA, c, j] = t.column[ALPHA_HI, c, j]
-            t.column[BETA, c, j] = t.column[BETA_HI, c, j]
 
 
 @kernel
@@ -490,7 +491,7 @@ def dot_dd(t, i, c):
 @kernel
 def slope(t, c):
     """D_c = u.b_c / u.u of the pencil (|M| = r - 1), and its error."""
-    if t.count[N_PULL + c] == 0:
+    if t.counts[N_PULL + c] == 0:
         return 0.0, 0.0
     uu = t.bound[LENGTH, U] ** 2
     d = _dot(t.column[BETA, U], t.column[PULL, c]) / uu
@@ -503,7 +504,7 @@ def slope(t, c):
 def slope_dd(t, c):
     """u.b_c in double-double (not divided by u.u: one positive factor for the whole pencil), and its error."""
     sh, sl = 0.0, 0.0
-    if t.count[N_PULL + c] == 0:
+    if t.counts[N_PULL + c] == 0:
         return sh, sl, 0.0
     size = 0.0
     for j in range(t.column.shape[2]):
@@ -530,8 +531,8 @@ def pencil_dd(t, i):
 def tabulate_margin(t):
     """The lines of M in doubles, with error bounds, into the table."""
     row = t.table.shape[0] - 2 * t.rows.shape[1] - 2
-    for k in range(t.count[SIZE]):
-        i = t.index[MEMBER, k]
+    for k in range(t.counts[SIZE]):
+        i = t.members[MEMBER, k]
         w = t.point[WEIGHT, i] + t.jitter * t.point[WEIGHT_LO, i]
         for c in range(3):
             a = t.column[ALPHA, c, k]
@@ -547,7 +548,7 @@ def tabulate_margin(t):
 @kernel
 def tabulate_pencil(t, side):
     """One line of the pencil, divided by |x_i.u|: all of the pencil have the same first two entries."""
-    i = t.count[PENCIL + side] >> 1
+    i = t.counts[PENCIL + side] >> 1
     tiny = t.rows.shape[1] * UNIT
     h = t.table[t.table.shape[0] - 2 + side]
     s, rest, norm = t.score[P, i], t.score[L, i], t.point[NORM, i]
@@ -568,12 +569,12 @@ def table_row(t, code):
     if code < 0:
         return -1 - code
     n = t.table.shape[0] - 2
-    k = t.index[SLOT, code >> 1]
+    k = t.members[SLOT, code >> 1]
     if k >= 0:
         return n - 2 * t.rows.shape[1] + 2 * k + (code & 1)
-    if t.count[PENCIL] == code:
+    if t.counts[PENCIL] == code:
         return n
-    return n + 1 if t.count[PENCIL + 1] == code else -1
+    return n + 1 if t.counts[PENCIL + 1] == code else -1
 
 
 @kernel
@@ -629,7 +630,7 @@ def line_dd(t, code, out):
             out[c], out[3 + c], out[6 + c] = t.table[-1 - code, c], 0.0, 0.0
         return
     i = code >> 1
-    k = t.index[SLOT, i]
+    k = t.members[SLOT, i]
     flip = 1.0
     if k >= 0:
         for c in range(3):
@@ -641,7 +642,7 @@ def line_dd(t, code, out):
             w = t.point[WEIGHT, i]
             out[c], out[3 + c] = dd_add(-w, -t.jitter * t.point[WEIGHT_LO, i], out[c], out[3 + c])
             out[6 + c] += UNIT_DD * w
-    elif t.count[SIZE] == t.rank - 1:
+    elif t.counts[SIZE] == t.rank - 1:
         _pencil_line_dd(t, i, out)
     else:
         _score_line_dd(t, i, out)
@@ -649,3 +650,38 @@ def line_dd(t, code, out):
         flip = -1.0
     for c in range(6):
         out[c] *= flip
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Maps for reports
+
+
+@entry
+def _affine_maps(data, region, space, states, alpha, beta, kappa):
+    task = make_task(data, region, space)
+    task.jitter = 0.0
+    for f in range(states.shape[0]):
+        task.state = states[f]
+        solve_maps(task)
+        if task.bound[REAL, KAPPA] > kappa:
+            refine(task)
+            for c in range(3):
+                for j in range(beta.shape[2]):
+                    task.column[ALPHA, c, j] = task.column[ALPHA_HI, c, j]
+                    task.column[BETA, c, j] = task.column[BETA_HI, c, j]
+        for c in range(3):
+            for j in range(beta.shape[2]):
+                beta[f, c, j] = task.column[BETA, c, j]
+            for j in range(task.counts[SIZE]):
+                alpha[f, c, task.members[MEMBER, j]] = task.column[ALPHA, c, j]
+
+
+def affine_maps(data: Data, region: Region, states: npt.NDArray[np.int8], kappa: float) -> tuple[Floats, Floats]:
+    """The maps A (n, 3, N) and Beta (n, 3, d) of some partitions, without jitter.
+
+    Maps of a condition worse than ``kappa`` are refined, so that each entry is good to a few roundings.
+    """
+    (n, d), count = data.rows.shape, states.shape[0]
+    alpha, beta = np.zeros((count, 3, n)), np.zeros((count, 3, d))
+    _affine_maps(data, region, make_space(data, region), states, alpha, beta, kappa)
+    return alpha, beta

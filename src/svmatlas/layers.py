@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from svmatlas.doubledouble import entry, kernel
 from svmatlas.exact import ExactProblem, answer
-from svmatlas.facet import CODE, INSIDE, MARGIN, N_ASKED, N_CORNERS, N_REFINED, OUTSIDE, Data, Region, make_task
+from svmatlas.facet import CODE, INSIDE, MARGIN, N_ASKED, N_CORNERS, N_REFINED, OUTSIDE, Data, Region, make_space, make_task
 from svmatlas.polygon import ASKING, BROKEN, CLOSED, EMPTY, close_facet, is_tie
 
 Floats = npt.NDArray[np.float64]
@@ -146,9 +146,9 @@ def _write_facet(task, words, key, f, out):
 
 
 @entry
-def _close_some(data, region, words, layer, which, answer_at, answers, out):
+def _close_some(data, region, space, words, layer, which, answer_at, answers, out):
     """Close the facets ``which`` of a layer into ``out``. Returns the numbers of questions and of refined predicates."""
-    task = make_task(data, region)
+    task = make_task(data, region, space)
     n_asked = 0
     for f in range(which.size):
         g = which[f]
@@ -208,7 +208,15 @@ class Engine:
             answer_at = np.concatenate([[0], np.cumsum([a.shape[0] for a in some])]).astype(np.intp)
             out = _make_buffers(pending.size)
             n_asked, refined = _close_some(
-                self.data, self.region, self.words, layer, which[pending], answer_at, np.concatenate(some), out
+                self.data,
+                self.region,
+                make_space(self.data, self.region),
+                self.words,
+                layer,
+                which[pending],
+                answer_at,
+                np.concatenate(some),
+                out,
             )
             self.n_refined += int(refined)
             self._check(layer, which[pending], out.outcome)
@@ -351,10 +359,9 @@ def _closed(out: Buffers) -> Closed:
 
 def _one(closed: Closed, k: int) -> Closed:
     """Facet k alone."""
-    part = slice(closed.at[k], closed.at[k + 1])
-    at, *arrays = closed
-    cut: list[Any] = [a[part] for a in arrays[:-1]]
-    return Closed(at[k : k + 2] - at[k], *cut, tie=closed.tie[k : k + 1])
+    begin, end = closed.at[k], closed.at[k + 1]
+    arrays: list[Any] = [a[begin:end] for a in closed[1:-1]]
+    return Closed(closed.at[k : k + 2] - begin, *arrays, closed.tie[k : k + 1])  # type: ignore[call-arg]
 
 
 def join(parts: list[Closed]) -> Closed:

@@ -103,7 +103,7 @@ def _ends(t, code):
     if code < 0:
         if t.side_axis[-1 - code] == L:
             bits |= 8
-    elif t.index[SLOT, code >> 1] < 0 and t.count[SIZE] == t.rank - 1:
+    elif t.members[SLOT, code >> 1] < 0 and t.counts[SIZE] == t.rank - 1:
         bits |= 8
     return bits
 
@@ -111,7 +111,7 @@ def _ends(t, code):
 @kernel
 def _on_axis(t, a, b, side):
     """Do a and b bound the same alpha, and is the side the axis where both bounds meet?"""
-    if a < 0 or b < 0 or side >= 0 or a ^ b != 1 or t.index[SLOT, a >> 1] < 0:
+    if a < 0 or b < 0 or side >= 0 or a ^ b != 1 or t.members[SLOT, a >> 1] < 0:
         return False
     return t.side_axis[-1 - side] == t.axis[a >> 1]
 
@@ -169,9 +169,9 @@ def _cross_dd(t, a, b, k):
 @kernel
 def _sign_dd(t, k, a, b):
     """Level 3, then the answers of level 4. Before the maps are refined: UNKNOWN."""
-    if t.count[REFINED] == 0:
+    if t.counts[REFINED] == 0:
         return UNKNOWN
-    if t.count[REFINED] == 1:
+    if t.counts[REFINED] == 1:
         sure = _cross_dd(t, a, b, k)
         v, h = t.exact[0], t.exact[2]
         s, sl, bound = 0.0, 0.0, 0.0
@@ -274,7 +274,7 @@ def _make_corner(t, j, a, b):
         z, ez = 0.0, 0.0
     corner = t.corner[1, j]
     _store_corner(corner, x, y, z, ex, ey, ez)
-    if t.count[REFINED] != 1 or not _is_coarse(corner):
+    if t.counts[REFINED] != 1 or not _is_coarse(corner):
         return
     _cross_dd(t, a, b, a)
     v = t.exact[0]
@@ -293,25 +293,19 @@ def _copy_corner(t, j, i):
 
 
 @kernel
-def _signs(t, k):
-    """Signs of line k at all corners; returns the number of negative ones, or -1 if one is not known."""
-    unknown, negative = False, 0
-    for j in range(t.tally[N_CORNERS]):
-        s = _sign(t, k, j)
-        t.edge[0, SIGN, j] = s
-        unknown = unknown or s == UNKNOWN
-        negative += s == -1
-    return -1 if unknown else negative
-
-
-@kernel
 def _clip(t, k):
     """Keep the part of the polygon on the good side of line k."""
     n = t.tally[N_CORNERS]
-    negative = _signs(t, k)
-    if negative <= 0:
-        return CLOSED if negative == 0 else ASKING
     code, sign, new = t.edge[0, CODE], t.edge[0, SIGN], t.edge[1, CODE]
+    unknown, negative = False, 0
+    for j in range(n):
+        sign[j] = _sign(t, k, j)
+        unknown = unknown or sign[j] == UNKNOWN
+        negative += sign[j] == -1
+    if unknown:
+        return ASKING
+    if negative == 0:
+        return CLOSED
     if negative == n:
         return EMPTY
     first = 0  # the first corner of the run beyond the line
@@ -386,9 +380,9 @@ def _check_scores(t, j):
 def _check_few(t, j):
     """The same for the lines of M and of the pencil."""
     worst, least = NONE, 0.0
-    m = t.count[SIZE]
+    m = t.counts[SIZE]
     for n in range(2 * m + 2):
-        k = 2 * t.index[MEMBER, n >> 1] + (n & 1) if n < 2 * m else t.count[PENCIL + n - 2 * m]
+        k = 2 * t.members[MEMBER, n >> 1] + (n & 1) if n < 2 * m else t.counts[PENCIL + n - 2 * m]
         if k < 0:
             continue
         s, bound, size = _value(t, k, j)
@@ -406,7 +400,7 @@ def _check_corner(t, j):
     """The line by which to clip since corner j is beyond it; NONE if the corner is good; ASK if that is not known."""
     t.tally[N_LISTED] = 0
     worst = _check_few(t, j)
-    if worst == NONE and t.count[SIZE] < t.rank - 1:
+    if worst == NONE and t.counts[SIZE] < t.rank - 1:
         worst = _check_scores(t, j)
     if worst != NONE:
         return worst
@@ -431,7 +425,7 @@ def _check_corner(t, j):
 def _pencil_answered(t):
     for n in range(t.answers.shape[0]):
         if t.answers[n, 0] == ASK_PENCIL:
-            t.count[PENCIL], t.count[PENCIL + 1] = t.answers[n, 1], t.answers[n, 2]
+            t.counts[PENCIL], t.counts[PENCIL + 1] = t.answers[n, 1], t.answers[n, 2]
             return True
     return False
 
@@ -439,13 +433,13 @@ def _pencil_answered(t):
 @kernel
 def _is_flat(t):
     """Is D certainly zero (1), certainly not (0), or not known (UNKNOWN)?"""
-    if t.count[N_PULL] == 0 and t.count[N_PULL + 1] == 0:
+    if t.counts[N_PULL] == 0 and t.counts[N_PULL + 1] == 0:
         return 1
     for c in range(2):
         d, error = slope(t, c)
         if abs(d) > error:
             return 0
-    if t.count[REFINED] == 1:
+    if t.counts[REFINED] == 1:
         for c in range(2):
             d, _, error = slope_dd(t, c)
             if abs(d) > error:
@@ -515,9 +509,9 @@ def _tighter_dd(t, code, other, lower):
 @kernel
 def _tightest_dd(t):
     """Choose among the listed points in double-double; False where that cannot be decided."""
-    best = t.count[PENCIL:]
+    best = t.counts[PENCIL:]
     best[0], best[1] = -1, -1
-    if t.count[REFINED] != 1:
+    if t.counts[REFINED] != 1:
         return False
     reach = 0.0
     for step in range(2):  # first the points with a certain side, then the others against what these allow
@@ -556,7 +550,7 @@ def _reduce_pencil(t):
     if flat == 0 and n_unsure == 0 and n_lower <= 1 and n_upper <= 1:
         for n in range(t.tally[N_LISTED]):
             i = t.listed[n] >> 1
-            t.count[PENCIL + (0 if t.score[P, i] > 0 else 1)] = t.listed[n]
+            t.counts[PENCIL + (0 if t.score[P, i] > 0 else 1)] = t.listed[n]
         return CLOSED
     if flat == 0 and _tightest_dd(t):
         return CLOSED
@@ -583,38 +577,31 @@ def _start(t):
 
 
 @kernel
-def _next_line(t, hints, n):
-    """The next line to clip by: hint n, then a line that an unchecked corner violates; NONE when all corners are good."""
-    if n < hints.size:
-        return hints[n]
-    for j in range(t.tally[N_CORNERS]):
-        if t.edge[0, CHECKED, j] == 0:
-            k = _check_corner(t, j)
-            if k != NONE:
-                return k
-    return NONE
-
-
-@kernel
 def _attempt(t, hints):
     """Close the facet with the precision that its maps have."""
     t.tally[N_ASKED] = 0
-    if t.count[SIZE] == t.rank - 1:
+    if t.counts[SIZE] == t.rank - 1:
         if _reduce_pencil(t) == ASKING:
             return ASKING
         for side in range(2):
-            if t.count[PENCIL + side] >= 0:
+            if t.counts[PENCIL + side] >= 0:
                 tabulate_pencil(t, side)
     _start(t)
-    n = 0
-    while True:
-        k = _next_line(t, hints, n)
-        if k == NONE:
-            return CLOSED
+    n, j = 0, 0
+    while j < t.tally[N_CORNERS]:
+        if n < hints.size:
+            k = hints[n]
+        else:
+            k = NONE if t.edge[0, CHECKED, j] == 1 else _check_corner(t, j)
         n += 1
+        if k == NONE:
+            j += 1
+            continue
+        j = 0
         outcome = ASKING if k == ASK else _clip(t, k)
         if outcome != CLOSED:
             return outcome
+    return CLOSED
 
 
 @kernel
@@ -632,11 +619,11 @@ def close_facet(t, hints):
     if not solve_maps(t):
         return BROKEN
     tabulate_margin(t)
-    if t.count[SIZE] < t.rank:
+    if t.counts[SIZE] < t.rank:
         score_lines(t)
     while True:
         outcome = _attempt(t, hints)
-        if t.count[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and _has_coarse(t))):
+        if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and _has_coarse(t))):
             return outcome
         refine(t)
 
@@ -664,15 +651,11 @@ def _is_suspect(t):
 
 
 @kernel
-def _corners_at(t, jitter):
-    """The corners of the same edges with the jitter scaled, in double-double, into corner[1]: hi and lo."""
+def _measure_corners(t):
+    """The corners of the same edges from the maps in hand, in double-double, into corner[1]: hi and lo."""
     n = t.tally[N_CORNERS]
-    t.jitter = jitter
-    solve_maps(t)
-    refine(t)
     for j in range(n):
         line_dd(t, t.edge[0, CODE, j], t.exact[j])
-    t.jitter = 1.0
     for j in range(n):
         a, b, v = t.exact[j], t.exact[j + 1 if j + 1 < n else 0], t.corner[1, j]
         top = 0.0
@@ -709,9 +692,12 @@ def is_tie(t):
     """Does the facet just closed owe its extent to the jitter? Overwrites the maps."""
     if not _is_suspect(t):
         return False
-    diameter, area = 0.0, 0.0
+    diameter, area, less, lesser = 0.0, 0.0, 0.0, 0.0
     for k in range(2):
-        _corners_at(t, TIE_SHRINK if k == 0 else 1.0)
+        t.jitter = TIE_SHRINK if k == 0 else 1.0
+        solve_maps(t)
+        refine(t)
+        _measure_corners(t)
         less, lesser = diameter, area
         diameter, area = _measure(t)
     return not (less > TIE_LOSS * diameter and lesser > TIE_LOSS * area)

@@ -117,16 +117,20 @@ class Problem:
             coef, intercept = signed @ self.X, float(self.bias * self.bias * signed.sum())
         rows = self.X[self.first_rows[lossless]]
         scores = self.sign[self.first_rows[lossless]] * (rows @ coef + intercept)
-        return lift(coef, intercept, scores, np.abs(rows) @ np.abs(coef) + abs(intercept))
+        sizes = np.abs(rows) @ np.abs(coef) + abs(intercept)
+        factor = lift(scores[None], sizes[None], np.ones((1, scores.size), dtype=bool), d + 1)[0]
+        return coef * factor, intercept * factor
 
 
-def lift(coef: Floats, intercept: float, scores: Floats, sizes: Floats) -> tuple[Floats, float]:
-    """Lengthen weights by the little that rounding may leave the scores of points on or outside the margin short of 1.
+def lift(scores: Floats, sizes: Floats, lossless: npt.NDArray[np.bool_], n_terms: int) -> Floats:
+    """Factors (n,) that lengthen weights by the little that rounding may leave lossless scores (n, N) short of 1.
 
-    Costs of 1e6 make a loss of 1e-10 of one rounding error of a score; a longer beta costs that rounding error only.
+    With a cost of 1e6, one rounding error of the score of a point on the margin is a loss of 1e-10; a longer beta costs that
+    rounding error only. ``sizes`` are the scores with all terms positive.
     """
-    factor = 1.0 + float(np.max(1.0 + LIFT * (coef.size + 4) * sizes - scores, initial=0.0))
-    return coef * factor, intercept * factor
+    short = 1.0 + LIFT * (n_terms + 4) * sizes - scores
+    factors: Floats = 1.0 + np.max(np.where(lossless, short, 0.0), axis=1, initial=0.0)
+    return factors
 
 
 def make_problem(X: Any, y: Any, bias: float, sample_weight: Any, random_state: Any) -> Problem:

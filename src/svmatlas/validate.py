@@ -19,21 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from svmatlas.doubledouble import entry
-from svmatlas.facet import (
-    ALPHA,
-    BETA,
-    KAPPA,
-    MARGIN,
-    MEMBER,
-    OUTSIDE,
-    REAL,
-    SIZE,
-    WEIGHT,
-    make_task,
-    polish_maps,
-    solve_maps,
-)  # fmt: skip
+from svmatlas.facet import MARGIN, NORM, OUTSIDE, WEIGHT, L, affine_maps
 from svmatlas.layers import flip
 from svmatlas.mesh import BOUNDARY, OPEN, Mesh
 
@@ -53,6 +39,9 @@ GAP_TOLERANCE = 1e-9
 
 POLISH_KAPPA = 1e3
 """Maps of a worse condition are polished before they are checked: their errors in doubles would pass 1e-12."""
+
+CHUNK = 128
+"""Facets whose conditions are checked at once: some (4 x 128, N) arrays."""
 
 SCALES = (2.0**-20, 1.0, 2.0**20)
 """Factors of each cost at which the coverage is measured: around costs of 1e-6, 1 and 1e6 (in units of the data)."""
@@ -154,35 +143,32 @@ def _check_vertices(mesh: Mesh, complete: bool) -> list[str]:
 # Geometry
 
 
-@entry
-def _areas(corners, facet_at, vertices, a, b):
+def _areas(corners: Floats, at: npt.NDArray[np.intp], a: float, b: float) -> tuple[Floats, Floats]:
     """Signed area of each facet in barycentric coordinates of (a p, b q, l), and its largest relative determinant."""
-    out, size = np.zeros(facet_at.size - 1), np.zeros(facet_at.size - 1)
-    for f in range(facet_at.size - 1):
-        x = vertices[corners[facet_at[f]]]
-        sx = a * x[0] + b * x[1] + x[2]
-        for k in range(facet_at[f] + 1, facet_at[f + 1] - 1):
-            y, z = vertices[corners[k]], vertices[corners[k + 1]]
-            sy, sz = a * y[0] + b * y[1] + y[2], a * z[0] + b * z[1] + z[2]
-            m0, m1, m2 = y[1] * z[2] - y[2] * z[1], y[2] * z[0] - y[0] * z[2], y[0] * z[1] - y[1] * z[0]
-            n0, n1, n2 = y[1] * z[2] + y[2] * z[1], y[2] * z[0] + y[0] * z[2], y[0] * z[1] + y[1] * z[0]
-            det = x[0] * m0 + x[1] * m1 + x[2] * m2
-            total = x[0] * n0 + x[1] * n1 + x[2] * n2
-            out[f] += det * (a * b) / (sx * sy * sz)
-            if total > 0.0 and abs(det) > abs(size[f]) * total:
-                size[f] = det / total
-    return out, size
+    v = corners * (a, b, 1.0)
+    v = v / v.sum(axis=1, keepdims=True)
+    first = np.repeat(at[:-1], np.diff(at))
+    before = np.arange(first.size) - 1
+    before[at[:-1]] = at[1:] - 1
+    x, y, z = v[first], v[before], v
+    plus = np.column_stack([y[:, 1] * z[:, 2], y[:, 2] * z[:, 0], y[:, 0] * z[:, 1]])
+    minus = np.column_stack([y[:, 2] * z[:, 1], y[:, 0] * z[:, 2], y[:, 1] * z[:, 0]])
+    det, size = np.einsum("ij,ij->i", x, plus - minus), np.einsum("ij,ij->i", x, plus + minus)
+    relative = np.divide(det, size, out=np.zeros_like(det), where=size > 0)
+    highest, lowest = np.maximum.reduceat(relative, at[:-1]), np.minimum.reduceat(relative, at[:-1])
+    return np.add.reduceat(det, at[:-1]), np.where(highest > -lowest, highest, lowest)
 
 
 def _coverage(atlas: Atlas) -> tuple[float, npt.NDArray[np.intp]]:
     """The coverage furthest from 1 over all scales, and the true facets that are turned over."""
     mesh, region = atlas._mesh, atlas._region
     n = region.corners.shape[0]
+    corners = mesh.vertices[mesh.facet_vertices]
     worst = 1.0
     for a in SCALES:
         for b in SCALES:
-            whole, _ = _areas(np.arange(n), np.array([0, n]), region.corners, a, b)
-            areas, sizes = _areas(mesh.facet_vertices, mesh.facet_at, mesh.vertices, a, b)
+            whole, _ = _areas(region.corners, np.array([0, n]), a, b)
+            areas, sizes = _areas(corners, mesh.facet_at, a, b)
             share = float(areas.sum() / whole[0])
             worst = share if abs(share - 1) > abs(worst - 1) else worst
     return worst, np.flatnonzero((sizes < 0) & ~mesh.facet_tie)
@@ -192,64 +178,40 @@ def _coverage(atlas: Atlas) -> tuple[float, npt.NDArray[np.intp]]:
 # Optimality
 
 
-@entry
-def _violations(data, region, states, at, corners, vertices):
-    """Largest relative violation of the conditions of optimality at the corners of each facet, without jitter."""
-    n, r = data.rows.shape
-    task = make_task(data, region)
-    task.jitter = 0.0
-    out = np.zeros(states.shape[0])
-    beta = np.empty(r)
-    for f in range(states.shape[0]):
-        task.state = states[f]
-        solve_maps(task)
-        if task.bound[REAL, KAPPA] > POLISH_KAPPA:
-            polish_maps(task)
-        for k in range(at[f], at[f + 1]):
-            v = vertices[corners[k]]
-            for j in range(r):
-                beta[j] = task.column[BETA, 0, j] * v[0] + task.column[BETA, 1, j] * v[1] + task.column[BETA, 2, j] * v[2]
-            size = 0.0
-            for c in range(3):
-                length = 0.0
-                for j in range(r):
-                    length += task.column[BETA, c, j] ** 2
-                size += np.sqrt(length) * v[c]
-            for i in range(n):
-                if states[f, i] == MARGIN:
-                    continue
-                g = -v[2]
-                for j in range(r):
-                    g += data.rows[i, j] * beta[j]
-                wrong = -g if states[f, i] == OUTSIDE else g
-                out[f] = max(out[f], wrong / (data.point[0, i] * size + v[2]))
-            for m in range(task.count[SIZE]):
-                i = task.index[MEMBER, m]
-                a, terms = 0.0, 0.0
-                for c in range(3):
-                    a += task.column[ALPHA, c, m] * v[c]
-                    terms += abs(task.column[ALPHA, c, m]) * v[c]
-                bound = data.point[WEIGHT, i] * v[data.axis[i]]
-                wrong = max(-a, a - bound)
-                if wrong > 0.0:
-                    out[f] = max(out[f], wrong / (terms + bound))
-    return out
+def _violations(atlas: Atlas, first: int, states: npt.NDArray[np.int8]) -> Floats:
+    """Largest relative violation of the conditions of optimality at the corners of facets ``first``, ..., without jitter."""
+    data, mesh = atlas._problem.data, atlas._mesh
+    alpha_map, beta_map = affine_maps(data, atlas._region, states, POLISH_KAPPA)
+    at = mesh.facet_at[first : first + states.shape[0] + 1]
+    facet = np.repeat(np.arange(states.shape[0]), np.diff(at))
+    v = mesh.vertices[mesh.facet_vertices[at[0] : at[-1]]]
+    state, margin = states[facet], states[facet] == MARGIN
+    terms = np.einsum("kci,kc->ki", np.abs(alpha_map)[facet], v)
+    alpha = np.einsum("kci,kc->ki", alpha_map[facet], v)
+    bound = data.point[WEIGHT] * v[:, data.axis]
+    scores = np.einsum("kcj,kc->kj", beta_map[facet], v) @ data.columns - v[:, L, None]
+    length = np.einsum("kc,kc->k", np.linalg.norm(beta_map, axis=2)[facet], v)
+    wrong = np.where(margin, np.maximum(-alpha, alpha - bound), np.where(state == OUTSIDE, -scores, scores))
+    size = np.where(margin, terms + bound, length[:, None] * data.point[NORM] + v[:, L, None])
+    relative = np.divide(wrong, size, out=np.zeros_like(wrong), where=size > 0)
+    worst: Floats = np.maximum.reduceat(relative.max(axis=1, initial=0.0), at[:-1] - at[0])
+    return worst
 
 
 def _check_kkt(atlas: Atlas) -> tuple[float, int]:
     """The largest violation over all true facets, and where; partitions are rebuilt layer by layer."""
-    mesh, problem = atlas._mesh, atlas._problem
+    mesh = atlas._mesh
     ends = np.searchsorted(mesh.facet_layer, np.arange(mesh.facet_layer[-1] + 2))
-    states, worst, where = mesh.start[None], 0.0, -1
+    layer, worst, where = mesh.start[None], 0.0, -1
     for first, last, before in zip(ends[:-1], ends[1:], [0, *ends[:-2].tolist()], strict=True):
         if first > 0:
-            states = flip(states, mesh.facet_parent[first:last] - before, mesh.facet_flips[first:last])
-        violations = _violations(
-            problem.data, atlas._region, states, mesh.facet_at[first : last + 1], mesh.facet_vertices, mesh.vertices
-        )
-        violations[mesh.facet_tie[first:last]] = 0.0
-        if violations.max() > worst:
-            worst, where = float(violations.max()), int(first + violations.argmax())
+            layer = flip(layer, mesh.facet_parent[first:last] - before, mesh.facet_flips[first:last])
+        for begin in range(first, last, CHUNK):
+            states = layer[begin - first : begin - first + CHUNK]
+            violations = _violations(atlas, begin, states)
+            violations[mesh.facet_tie[begin : begin + states.shape[0]]] = 0.0
+            if violations.max() > worst:
+                worst, where = float(violations.max()), int(begin + violations.argmax())
     return worst, where
 
 
@@ -268,7 +230,7 @@ def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> tuple[float, tu
     held = np.flatnonzero(facets >= 0)
     if held.size == 0:
         return 0.0, None
-    gaps = np.concatenate([_gaps(atlas, c[part], facets[part]) for part in np.array_split(held, 1 + held.size // 256)])
+    gaps = _gaps(atlas, c[held], facets[held])
     worst = held[int(np.argmax(gaps))]
     return float(gaps.max()), (float(p[worst]), float(q[worst]))
 
