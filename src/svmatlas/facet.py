@@ -43,8 +43,10 @@ from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, entry,
 OUTSIDE, INSIDE, MARGIN = 0, 1, 2
 """States of a point: g > 1 and alpha = 0; g < 1 and alpha at its bound; g = 1."""
 
-P, Q, L, U = 0, 1, 2, 3
-"""Columns: the cost of positives, the cost of negatives, the homogeneous one, and the free direction u."""
+P, Q, L, U = np.arange(4)
+"""Columns: the cost of positives, the cost of negatives, the homogeneous one, and the free direction u.
+
+(NumPy integers: numba compiles a function anew for each Python integer that is passed to it as a constant.)"""
 
 # Named places in the workspaces
 NORM, TARGET_LO, WEIGHT, WEIGHT_LO = 0, 1, 2, 3

@@ -63,8 +63,8 @@ UNKNOWN = 2
 CLOSED, ASKING, EMPTY, BROKEN = 0, 1, 2, 3
 """Outcome for a facet: closed; has questions for exact arithmetic; two impossible ones: no area, or |M| > rank."""
 
-ASK_SIGN, ASK_PENCIL = 0, 1
-"""Questions: (ASK_SIGN, a, b, k), the sign above; (ASK_PENCIL, 0, 0, k), one for each candidate k of the tightest lines."""
+ASK_SIGN, ASK_PENCIL = np.arange(2)
+"""Questions: (ASK_SIGN, a, b, k), the sign above; (ASK_PENCIL, k, k, k), one for each candidate k of the tightest lines."""
 
 COARSE = 1e-10
 """Corners with a larger relative error of an entry than this are computed again in double-double, so that all costs of
@@ -315,7 +315,7 @@ def _clip(t, k):
     if before == after and sign[before] == 0:
         return EMPTY
     # Good corners from ``after`` round to ``before``, then the new edge k. A corner on the line ends the new edge.
-    m = 0
+    m = np.int64(0)
     j = after
     if sign[after] == 0:
         j = (j + 1) % n
@@ -555,7 +555,7 @@ def _reduce_pencil(t):
     if flat == 0 and _tightest_dd(t):
         return CLOSED
     for n in range(t.tally[N_LISTED]):
-        _ask(t, ASK_PENCIL, 0, 0, t.listed[n])
+        _ask(t, ASK_PENCIL, t.listed[n], t.listed[n], t.listed[n])
     return ASKING
 
 
@@ -587,7 +587,7 @@ def _attempt(t, hints):
             if t.counts[PENCIL + side] >= 0:
                 tabulate_pencil(t, side)
     _start(t)
-    n, j = 0, 0
+    n, j = 0, np.int64(0)
     while j < t.tally[N_CORNERS]:
         if n < hints.size:
             k = hints[n]
