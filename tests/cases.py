@@ -1,0 +1,122 @@
+"""Data sets that are hard on purpose, by name. Each is a function of nothing that returns (X, y)."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.preprocessing import StandardScaler
+
+
+def gaussian(n_pos, n_neg, d, shift, seed=0):
+    rng = np.random.default_rng(seed)
+    y = np.r_[np.ones(n_pos, dtype=int), np.zeros(n_neg, dtype=int)]
+    return rng.normal(size=(n_pos + n_neg, d)) + shift * y[:, None], y
+
+
+def few_rows_many_columns():
+    """Experiment (i) of the paper."""
+    return gaussian(25, 25, 10**6, 0.01)
+
+
+def many_rows_two_columns():
+    """Experiment (ii) of the paper."""
+    return gaussian(50, 50, 2, 1.0)
+
+
+def as_many_columns_as_rows():
+    """Experiment (iii) of the paper."""
+    return gaussian(50, 50, 100, 0.2)
+
+
+def sparse_histograms():
+    """Experiment (iv) of the paper, with features made up: its part-model features were not published."""
+    rng = np.random.default_rng(4)
+    X, y = np.zeros((50, 10**5)), np.r_[np.ones(10, dtype=int), np.zeros(40, dtype=int)]
+    for row in X:
+        row[rng.choice(row.size, 2000, replace=False)] = 0.2 * rng.random(2000)
+    return X, y
+
+
+def binary():
+    rng = np.random.default_rng(1)
+    return rng.integers(0, 2, size=(100, 8)).astype(float), rng.integers(0, 2, 100)
+
+
+def lattice():
+    rng = np.random.default_rng(2)
+    X = np.array([(i, j) for i in range(7) for j in range(7)], dtype=float)
+    return X, (X @ [1, 2] + 3 * rng.normal(size=49) > 9).astype(int)
+
+
+def one_hot():
+    rng = np.random.default_rng(3)
+    X = np.hstack([np.eye(6)[rng.integers(0, 6, 60)], np.eye(4)[rng.integers(0, 4, 60)]])
+    return X, rng.integers(0, 2, 60)
+
+
+def every_row_three_times():
+    X, y = gaussian(10, 10, 3, 0.5)
+    return np.vstack([X, X, X]), np.tile(y, 3)
+
+
+def both_labels():
+    X, y = gaussian(10, 10, 3, 0.5)
+    return np.vstack([X, X]), np.r_[y, 1 - y]
+
+
+def one_positive():
+    return gaussian(1, 29, 3, 0.0)
+
+
+def one_feature():
+    return gaussian(20, 20, 1, 1.0)
+
+
+def separable():
+    return gaussian(20, 20, 3, 10.0)
+
+
+def iris():
+    """Two overlapping classes, decimals as they are."""
+    X, y = load_iris(return_X_y=True)
+    return X[50:], y[50:]
+
+
+def breast_cancer():
+    X, y = load_breast_cancer(return_X_y=True)
+    return StandardScaler().fit_transform(X), y
+
+
+def goldfarb(d=4):
+    """After Gärtner, Jaggi and Maria (2012): the polar dual of a Goldfarb cube, stretched, against two points.
+
+    The shadow of the cube in its last two coordinates has all 2^d corners, so the section of its dual by that plane has 2^d
+    edges; a point that moves around in the plane is nearest to each of them in turn.
+    """
+    normals, offsets = goldfarb_cube(d)
+    centre = np.full(d, 0.5)
+    dual = normals / (offsets - normals @ centre)[:, None]
+    stretched = dual * np.r_[np.full(d - 2, 100.0), 1.0, 1.0]
+    reach = 3 * np.abs(stretched[:, -2:]).max()
+    others = np.zeros((2, d))
+    others[:, -2:] = [[-reach, reach], [reach, reach]]
+    return np.vstack([stretched, others]), np.r_[np.ones(2 * d, dtype=int), 0, 0]
+
+
+def goldfarb_cube(d, epsilon=0.45, gamma=0.1):
+    """Inequalities normals.x <= offsets of the cube, 4 gamma < epsilon < 1/2."""
+    normals, offsets = [], []
+    for k in range(d):
+        tilt = np.zeros(d)
+        if k >= 1:
+            tilt[k - 1] = epsilon
+        if k >= 2:
+            tilt[k - 2] = -epsilon * gamma
+        unit = np.eye(d)[k]
+        normals += [tilt - unit, tilt + unit]
+        offsets += [0.0, 1.0]
+    return np.array(normals), np.array(offsets)
+
+
+PAPER = [few_rows_many_columns, many_rows_two_columns, as_many_columns_as_rows, sparse_histograms]
+TIED = [binary, lattice, one_hot, every_row_three_times, both_labels, one_positive, one_feature, separable, iris]
