@@ -8,8 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, WEIGHT, Region, affine_maps
+from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, WEIGHT, L, Region
 from svmatlas.locate import NOWHERE, Locator
+from svmatlas.maps import affine_maps
 from svmatlas.mesh import Mesh, states_of
 from svmatlas.problem import DROPPED, ZERO, Bounds, Problem, lift, make_region
 from svmatlas.validate import Report, validate
@@ -28,9 +29,9 @@ class Partition(NamedTuple):
 
 
 class Solution(NamedTuple):
-    """Solutions at n costs, in internal units: dual variables (n, N) of the points and weights (n, r)."""
+    """Solutions at n costs: dual variables (n, N) of the points as shares of their bounds, internal weights (n, d)."""
 
-    alpha: Floats
+    share: Floats
     beta: Floats
 
 
@@ -198,14 +199,15 @@ class Atlas:
 
         On an edge or vertex it is one of the facets that meet there.
         """
-        c, scalar = self._check_costs(C_pos, C_neg)
-        facets = self._locate(c)
+        costs, scalar = self._check_costs(C_pos, C_neg)
+        facets = self._locate(costs)
         return int(facets[0]) if scalar else facets
 
     def alpha(self, C_pos: Any, C_neg: Any) -> Floats:
         """Dual variables of the user's rows, (N,) or (n, N). Where they are not unique: one valid choice."""
-        c, scalar = self._check_costs(C_pos, C_neg)
-        alpha = self._spread(c, self._solve(c).alpha)
+        costs, scalar = self._check_costs(C_pos, C_neg)
+        share, _ = self._solve(self._problem.homogeneous(*costs), self._locate(costs))
+        alpha = self._problem.spread_alpha(share, *costs)
         return alpha[0] if scalar else alpha
 
     def coef(self, C_pos: Any, C_neg: Any) -> Floats:
@@ -219,36 +221,31 @@ class Atlas:
         return float(intercept[0]) if scalar else intercept
 
     def _weights(self, C_pos: Any, C_neg: Any) -> tuple[Floats, Floats, bool]:
-        c, scalar = self._check_costs(C_pos, C_neg)
-        facets = self._locate(c)
-        solution, states = self._solve(c, facets), self._states(facets)
-        alpha = self._spread(c, solution.alpha)
+        costs, scalar = self._check_costs(C_pos, C_neg)
+        facets = self._locate(costs)
+        solution, states = self._solve(self._problem.homogeneous(*costs), facets), self._states(facets)
+        alpha = self._problem.spread_alpha(solution.share, *costs)
         parts = zip(solution.beta, alpha, states, strict=True)
         pairs = [self._problem.weights_of(b, a, state != INSIDE) for b, a, state in parts]
-        coef = np.array([w for w, _ in pairs]).reshape(c.shape[0], self._problem.X.shape[1])
+        coef = np.array([w for w, _ in pairs]).reshape(facets.size, self._problem.X.shape[1])
         return coef, np.array([b for _, b in pairs]), scalar
 
-    def _spread(self, c: Floats, alpha: Floats) -> Floats:
-        user = np.ldexp(c[:, :2], 2 * self._problem.exponent)
-        rows = [self._problem.spread_alpha(a, p, q) for a, (p, q) in zip(alpha, user, strict=True)]
-        return np.array(rows).reshape(c.shape[0], self._problem.point.size)
-
-    def _solve(self, c: Floats, facets: Ints | None = None) -> Solution:
-        """Solutions at homogeneous costs (n, 3) with l = 1."""
-        facets = self._locate(c) if facets is None else facets
+    def _solve(self, c: Floats, facets: Ints) -> Solution:
+        """Solutions at homogeneous costs (n, 3), each in its facet."""
         parts = [self._solve_some(c[part], facets[part]) for part in np.array_split(np.arange(len(c)), 1 + len(c) // 256)]
         return Solution(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
     def _solve_some(self, c: Floats, facets: Ints) -> Solution:
         """The affine maps at these costs; alpha within its bounds, beta lifted (see ``problem.lift``)."""
         data, states = self._problem.data, self._states(facets)
-        alpha_map, beta_map = affine_maps(data, self._region, states, kappa=0.0)
+        alpha_map, beta_map = affine_maps(data, self._region, states, jitter=0.0, accuracy=0.0)
         bound = data.point[WEIGHT] * c[:, data.axis]
-        alpha = np.clip(np.einsum("kci,kc->ki", alpha_map, c), 0.0, bound)
-        alpha[states == INSIDE] = bound[states == INSIDE]
-        beta = np.einsum("kcj,kc->kj", beta_map, c)
+        alpha = np.einsum("kci,kc->ki", alpha_map, c)
+        share = np.divide(alpha, bound, out=np.zeros_like(alpha), where=bound > 0)
+        share[states == INSIDE] = 1.0
+        beta = np.einsum("kcj,kc->kj", beta_map, c / c[:, L, None])
         sizes, scores = np.abs(beta) @ np.abs(data.columns), beta @ data.columns
-        return Solution(alpha, beta * lift(scores, sizes, states != INSIDE, beta.shape[1])[:, None])
+        return Solution(np.clip(share, 0, 1), beta * lift(scores, sizes, states != INSIDE, beta.shape[1])[:, None])
 
     @cached_property
     def _region(self) -> Region:
@@ -258,14 +255,14 @@ class Atlas:
     def _locator(self) -> Locator:
         return Locator(self._mesh)
 
-    def _locate(self, c: Floats) -> Ints:
-        facets = self._locator(c)
+    def _locate(self, costs: tuple[Floats, Floats]) -> Ints:
+        facets = self._locator(self._problem.homogeneous(*costs))
         if np.any(facets == NOWHERE):
-            p, q, l = self._problem.to_user(c[np.argmax(facets == NOWHERE)])
-            raise ValueError(f"costs ({p / l:g}, {q / l:g}) are outside the explored part of this partial atlas")
+            p, q = (c[np.argmax(facets == NOWHERE)] for c in costs)
+            raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
         return facets
 
-    def _check_costs(self, C_pos: Any, C_neg: Any) -> tuple[Floats, bool]:
+    def _check_costs(self, C_pos: Any, C_neg: Any) -> tuple[tuple[Floats, Floats], bool]:
         p, q = np.asarray(C_pos, dtype=float), np.asarray(C_neg, dtype=float)
         scalar = p.ndim == 0 and q.ndim == 0
         if p.ndim > 1 or q.ndim > 1:
@@ -278,7 +275,7 @@ class Atlas:
             wrong = ~(np.isfinite(values) & (values >= lo) & (values <= hi))
             if np.any(wrong):
                 raise ValueError(f"{name} = {values[np.argmax(wrong)]} is not a finite cost in the region [{lo}, {hi}]")
-        return self._problem.homogeneous(p, q), scalar
+        return (p, q), scalar
 
     def validate(self, n_costs: int = 1000, random_state: Any = 0) -> Report:
         """Check the whole map: topology, geometry, KKT conditions at all corners, and duality gaps at random costs.

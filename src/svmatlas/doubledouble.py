@@ -52,7 +52,7 @@ def two_sum(a, b):
 def two_prod(a, b):
     """``a * b`` as rounded product and exact error."""
     p = a * b
-    return p, _fma(a, b, -p)  # type: ignore[call-arg]
+    return p, _fma(a, b, -p)
 
 
 @kernel

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, Data, Region
-from svmatlas.polygon import ASK_PENCIL, ASK_SIGN
+from svmatlas.polygon import ASK_PENCIL, ASK_SIGN, TIE_LOSS, TIE_SHRINK
 
 Line = tuple[int, int, int]
 
@@ -46,11 +46,17 @@ def solve_integer(matrix: list[list[int]], right: list[list[int]]) -> tuple[list
 
 
 class ExactProblem:
-    """The data as integers; made once, on the first question."""
+    """The data as integers, with the jitter scaled by a factor; made once, on the first question."""
 
-    def __init__(self, data: Data, region: Region) -> None:
+    def __init__(self, data: Data, region: Region, jitter: float = 1.0) -> None:
         self.data = data
         self.region = region
+        self.jitter = jitter
+
+    @cached_property
+    def shrunk(self) -> ExactProblem:
+        """The same with less jitter, to tell ties."""
+        return ExactProblem(self.data, self.region, TIE_SHRINK)
 
     @cached_property
     def rows(self) -> tuple[list[list[int]], int]:
@@ -62,12 +68,12 @@ class ExactProblem:
     @cached_property
     def targets(self) -> tuple[list[int], int]:
         """Integer targets and their exponent."""
-        return integers(np.ones(self.data.point.shape[1]), self.data.point[TARGET_LO])
+        return integers(np.ones(self.data.point.shape[1]), self.jitter * self.data.point[TARGET_LO])
 
     @cached_property
     def weights(self) -> tuple[list[int], int]:
         """Integer weights and their exponent."""
-        return integers(self.data.point[WEIGHT], self.data.point[WEIGHT_LO])
+        return integers(self.data.point[WEIGHT], self.jitter * self.data.point[WEIGHT_LO])
 
     def side(self, index: int) -> Line:
         """A side of the region as an integer line in the common units of the columns."""
@@ -129,6 +135,30 @@ class ExactFacet:
             s = -s
         return (s > 0) - (s < 0)
 
+    def maps(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """A (3, N) and Beta (3, d), correctly rounded."""
+        (_, e), (_, f), (_, g) = self.problem.rows, self.problem.targets, self.problem.weights
+        two = Fraction(2)
+        alpha_unit, beta_unit = (two**-g, two**-g, two ** (2 * e - f)), (two ** (-g - e), two ** (-g - e), two ** (e - f))
+        alpha = np.zeros((3, self.state.size))
+        for i, a in zip(self.margin, self.alpha, strict=True):
+            alpha[:, i] = [float(v * unit / self.divisor) for v, unit in zip(a, alpha_unit, strict=True)]
+        beta = [[float(v * unit / self.divisor) for v in b] for b, unit in zip(self.beta, beta_unit, strict=True)]
+        return alpha, np.array(beta)
+
+    def corners(self, codes: list[int]) -> list[tuple[Fraction, Fraction, Fraction]]:
+        """The corners between the edges of a polygon, largest entry 1."""
+        (_, e), (_, f), (_, g) = self.problem.rows, self.problem.targets, self.problem.weights
+        units = Fraction(2) ** f, Fraction(2) ** f, Fraction(2) ** (g + 2 * e)  # the inverse units of the columns
+        out = []
+        for a, b in zip(codes, codes[1:] + codes[:1], strict=True):
+            x, y = self.line(a), self.line(b)
+            v = (x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0])
+            scaled = [n / unit for n, unit in zip(v, units, strict=True)]
+            top = max(scaled, key=abs)
+            out.append((scaled[0] / top, scaled[1] / top, scaled[2] / top))
+        return out
+
     def pencil(self, codes: list[int]) -> tuple[int, int]:
         """The tightest of parallel score lines on either side, -1 where there is none."""
         best: dict[bool, tuple[Fraction, int]] = {}
@@ -145,6 +175,25 @@ class ExactFacet:
 
 def _dot(a: list[int] | Line, b: list[int] | Line) -> int:
     return sum(map(int.__mul__, a, b))
+
+
+def settle(problem: ExactProblem, state: npt.NDArray[np.int8], codes: list[int]) -> tuple[npt.NDArray[np.float64], bool]:
+    """Corners of a polygon, correctly rounded, and whether the facet is a tie (see ``polygon.is_tie``)."""
+    corners = ExactFacet(problem, state).corners(codes)
+    full, less = _measure(corners), _measure(ExactFacet(problem.shrunk, state).corners(codes))
+    tie = bool(less[0] <= TIE_LOSS**2 * full[0] or less[1] <= TIE_LOSS**2 * full[1])
+    return np.array([[float(x) for x in v] for v in corners]), tie
+
+
+def _measure(corners: list[tuple[Fraction, Fraction, Fraction]]) -> tuple[Fraction, Fraction]:
+    """Squares of the diameter and of the area of a polygon, in homogeneous costs with largest entry 1."""
+    a, *rest = corners
+    crosses = [(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]) for b in rest]
+    diameter = max((sum((x * x for x in u), Fraction(0)) for u in crosses), default=Fraction(0))
+    area = Fraction(0)
+    for u, c in zip(crosses, rest[1:], strict=False):
+        area += abs(u[0] * c[0] + u[1] * c[1] + u[2] * c[2])
+    return diameter, area**2
 
 
 def answer(problem: ExactProblem, state: npt.NDArray[np.int8], asked: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:

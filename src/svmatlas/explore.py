@@ -98,6 +98,8 @@ def _run(
     try:
         while layer.keys.size:
             count = int(min(layer.keys.size, max_facets - recorder.n_facets))
+            if count == 0 or (time.monotonic() > deadline and recorder.n_facets > 0):
+                return False
             closed = engine.cef(layer, count, CHUNK, deadline)
             recorder.add(layer, closed)
             show(recorder, closed)

@@ -38,7 +38,7 @@ import numpy.typing as npt
 from numba import types
 from numba.experimental import structref
 
-from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, entry, kernel
+from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel
 
 OUTSIDE, INSIDE, MARGIN = 0, 1, 2
 """States of a point: g > 1 and alpha = 0; g < 1 and alpha at its bound; g = 1."""
@@ -652,38 +652,3 @@ def line_dd(t, code, out):
         flip = -1.0
     for c in range(6):
         out[c] *= flip
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Maps for reports
-
-
-@entry
-def _affine_maps(data, region, space, states, alpha, beta, kappa):
-    task = make_task(data, region, space)
-    task.jitter = 0.0
-    for f in range(states.shape[0]):
-        task.state = states[f]
-        solve_maps(task)
-        if task.bound[REAL, KAPPA] > kappa:
-            refine(task)
-            for c in range(3):
-                for j in range(beta.shape[2]):
-                    task.column[ALPHA, c, j] = task.column[ALPHA_HI, c, j]
-                    task.column[BETA, c, j] = task.column[BETA_HI, c, j]
-        for c in range(3):
-            for j in range(beta.shape[2]):
-                beta[f, c, j] = task.column[BETA, c, j]
-            for j in range(task.counts[SIZE]):
-                alpha[f, c, task.members[MEMBER, j]] = task.column[ALPHA, c, j]
-
-
-def affine_maps(data: Data, region: Region, states: npt.NDArray[np.int8], kappa: float) -> tuple[Floats, Floats]:
-    """The maps A (n, 3, N) and Beta (n, 3, d) of some partitions, without jitter.
-
-    Maps of a condition worse than ``kappa`` are refined, so that each entry is good to a few roundings.
-    """
-    (n, d), count = data.rows.shape, states.shape[0]
-    alpha, beta = np.zeros((count, 3, n)), np.zeros((count, 3, d))
-    _affine_maps(data, region, make_space(data, region), states, alpha, beta, kappa)
-    return alpha, beta

@@ -13,7 +13,7 @@ facets around it:
     two events            facets f, f^a, f^b, f^a^b                        inside the region
     on an axis, C+ = 0    i in I, i in M, i in O, for one positive i       alpha_i = 0 and alpha_i = w_i C+ meet there
     on another side       f, f^a, and the side
-    at infinity           the strip whose two parallel sides end there
+    at infinity           the strip whose parallel sides end there; where there are several, mesh.py makes them one
     a corner of the region, or a corner of the triangle where any number of parallel strips end
 
 A facet touches only facets of its own layer, the one before and the one after, so only those are held as partitions.
@@ -29,9 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.doubledouble import entry, kernel
-from svmatlas.exact import ExactProblem, answer
+from svmatlas.exact import ExactProblem, answer, settle
 from svmatlas.facet import CODE, INSIDE, MARGIN, N_ASKED, N_CORNERS, N_REFINED, OUTSIDE, Data, Region, make_space, make_task
-from svmatlas.polygon import ASKING, BROKEN, CLOSED, EMPTY, close_facet, is_tie
+from svmatlas.polygon import ASKING, BROKEN, CLOSED, EMPTY, close_facet, has_coarse, is_tie
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -118,6 +118,7 @@ class Buffers(NamedTuple):
     name: Words  # (3, cap): near, vertex, far
     corner: Floats
     tie: npt.NDArray[np.bool_]
+    coarse: npt.NDArray[np.bool_]  # facets with corners that even double-double does not know well
     outcome: Ints
     asked: Ints  # (cap, 5): facet and question
 
@@ -125,9 +126,15 @@ class Buffers(NamedTuple):
 def _make_buffers(n: int) -> Buffers:
     cap = 8 * n + 4096  # a facet has 4 edges on average; what does not fit is put off to the next run
     return Buffers(
-        np.zeros(n + 1, dtype=np.intp), np.empty(cap, dtype=np.int32), np.empty((3, cap), dtype=np.uint64),
-        np.empty((cap, 3)), np.zeros(n, dtype=bool), np.empty(n, dtype=np.intp), np.empty((cap, 5), dtype=np.intp),
-    )  # fmt: skip
+        at=np.zeros(n + 1, dtype=np.intp),
+        code=np.empty(cap, dtype=np.int32),
+        name=np.empty((3, cap), dtype=np.uint64),
+        corner=np.empty((cap, 3)),
+        tie=np.zeros(n, dtype=bool),
+        coarse=np.zeros(n, dtype=bool),
+        outcome=np.empty(n, dtype=np.intp),
+        asked=np.empty((cap, 5), dtype=np.intp),
+    )
 
 
 @kernel
@@ -161,7 +168,8 @@ def _close_some(data, region, space, words, layer, which, answer_at, answers, ou
                 out.outcome[f] = PUT_OFF
                 continue
             _write_facet(task, words, layer.keys[g], f, out)
-            out.tie[f] = is_tie(task)
+            out.coarse[f] = has_coarse(task)
+            out.tie[f] = not out.coarse[f] and is_tie(task)
         elif out.outcome[f] == ASKING:
             for k in range(min(task.tally[N_ASKED], out.asked.shape[0] - n_asked)):
                 out.asked[n_asked, 0] = f
@@ -220,6 +228,7 @@ class Engine:
             )
             self.n_refined += int(refined)
             self._check(layer, which[pending], out.outcome)
+            self._settle(layer, which[pending], out)
             closed = _closed(out)
             if pending.size == which.size and np.all(out.outcome == CLOSED):
                 return closed
@@ -232,6 +241,16 @@ class Engine:
                 answers[f] = np.concatenate([answers[f], answer(self.exact, layer.states[which[f]], questions)])
             pending = pending[out.outcome != CLOSED]
         return join([part for part in done if part is not None])
+
+    def _settle(self, layer: Layer, which: Ints, out: Buffers) -> None:
+        """Corners and ties of facets that are too ill-conditioned for double-double."""
+        for f in np.flatnonzero(out.coarse & (out.outcome == CLOSED)):
+            place = slice(out.at[f], out.at[f + 1])
+            codes = out.code[place].tolist()
+            corners, out.tie[f] = settle(self.exact, layer.states[which[f]], codes)
+            known = out.corner[place] == 0.0  # zero by structure
+            out.corner[place] = np.where(known, 0.0, np.maximum(corners, 0.0))
+            self.n_exact += len(codes)
 
     def _check(self, layer: Layer, which: Ints, outcome: Ints) -> None:
         wrong = np.flatnonzero((outcome == EMPTY) | (outcome == BROKEN))

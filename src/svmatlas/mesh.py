@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 
 from svmatlas.doubledouble import entry
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE
@@ -18,6 +20,7 @@ from svmatlas.layers import Closed, Layer
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 Int32 = npt.NDArray[np.int32]
+Words = npt.NDArray[np.uint64]
 States = npt.NDArray[np.int8]
 
 BOUNDARY, OPEN = -1, -2
@@ -96,13 +99,14 @@ class Recorder:
         neighbour = np.concatenate(self.neighbours)
         self.closed.clear()
         at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        _, first, inverse = np.unique(names, return_index=True, return_inverse=True)
-        vertices, vertex = corners[first], inverse.astype(np.int32)
-        del names, corners, inverse
         facet = np.repeat(np.arange(at.size - 1, dtype=np.int32), sizes)
-        slot_edge, first = _number_edges(facet, neighbour, at.size - 1)
         before = np.arange(code.size) - 1
         before[at[:-1]] = at[1:] - 1
+        slot_edge, first = _number_edges(facet, neighbour, at.size - 1)
+        _join_at_infinity(names, corners, slot_edge, code, before)
+        _, leader, inverse = np.unique(names, return_index=True, return_inverse=True)
+        vertices, vertex = corners[leader], inverse.astype(np.int32)
+        del names, corners, inverse
         return Mesh(
             vertices, code[first], np.column_stack([facet[first], neighbour[first]]),
             np.column_stack([vertex[before[first]], vertex[first]]), layer, parent, flips.astype(np.int32), at, slot_edge,
@@ -121,6 +125,29 @@ def _number_edges(facet: Int32, neighbour: Int32, n_facets: int) -> tuple[Int32,
     rank = np.empty(order.size, dtype=np.int32)
     rank[order] = np.arange(order.size)
     return rank[edge], first[order]
+
+
+def _join_at_infinity(names: Words, corners: Floats, slot_edge: Int32, code: Int32, before: Ints) -> None:
+    """Give one name to corners at infinity that end the same edge, in place.
+
+    Where rows depend on each other several strips may end in one point at infinity, and each has named it after itself. An
+    edge of an event has at most one end there, so all corners at infinity of the places of one edge are the same point.
+    """
+    infinite = np.flatnonzero((corners[:, 2] == 0) & (corners[:, 0] > 0) & (corners[:, 1] > 0))
+    if infinite.size == 0:
+        return
+    after = np.empty_like(before)
+    after[before] = np.arange(before.size)
+    corner = np.concatenate([infinite, infinite])
+    place = np.concatenate([infinite, after[infinite]])  # a corner ends one edge of its facet and begins the next
+    event = code[place] >= 0
+    corner, edge = corner[event], slot_edge[place[event]]
+    unique, label = np.unique(names[infinite], return_inverse=True)
+    which = label[np.searchsorted(infinite, corner)]
+    graph = coo_array((np.ones(edge.size), (which, edge)), shape=(unique.size, int(slot_edge.max()) + 1)).tocsr()
+    _, group = connected_components(graph @ graph.T, directed=False)
+    _, first = np.unique(group, return_index=True)
+    names[infinite] = unique[first[group]][label]
 
 
 # ----------------------------------------------------------------------------------------------------------------------

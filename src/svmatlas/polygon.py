@@ -81,6 +81,9 @@ TIE_LOSS = 2.0**-2
 """Less of its area or diameter left than this after the scaling: a tie. True facets keep theirs, ties keep 2^-5 and what
 ties that are only so up to rounding of the data (2^-53 against 2^-48 then) add to it."""
 
+TINY = 1e-300
+"""In place of an entry of a corner that rounding made zero or negative: all costs are positive where they are not zero."""
+
 NONE, ASK = -1, -2
 """Answers of a check that names no line: the corner is good; it has questions. (Sides are never named.)"""
 
@@ -239,9 +242,13 @@ def _store_corner(corner, v0, v1, v2, d0, d1, d2):
     scale = 1.0 / top
     if -min(v0, v1, v2) == top:
         scale = -scale
-    size = abs(scale)
-    corner[0], corner[1], corner[2] = max(v0 * scale, 0.0), max(v1 * scale, 0.0), max(v2 * scale, 0.0)
-    corner[3], corner[4], corner[5] = d0 * size, d1 * size, d2 * size
+    corner[0], corner[1], corner[2] = v0 * scale, v1 * scale, v2 * scale
+    corner[3], corner[4], corner[5] = d0 * abs(scale), d1 * abs(scale), d2 * abs(scale)
+    for c in range(3):
+        if corner[3 + c] == 0.0:
+            corner[c] = abs(corner[c])
+        elif corner[c] < TINY:  # only a zero by structure is stored as zero
+            corner[c] = TINY
 
 
 @kernel
@@ -605,7 +612,7 @@ def _attempt(t, hints):
 
 
 @kernel
-def _has_coarse(t):
+def has_coarse(t):
     """Is a corner of the polygon known too badly?"""
     for j in range(t.tally[N_CORNERS]):
         if _is_coarse(t.corner[0, j]):
@@ -623,7 +630,7 @@ def close_facet(t, hints):
         score_lines(t)
     while True:
         outcome = _attempt(t, hints)
-        if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and _has_coarse(t))):
+        if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and has_coarse(t))):
             return outcome
         refine(t)
 

@@ -29,6 +29,10 @@ JITTER = 2.0**-43
 """Largest relative change of targets and weights (1e-13). Large against the rounding of the data (2^-53), so that ties of
 decimal numbers are ties; small against everything that a solution in doubles can show."""
 
+TAME = 1e3
+"""Condition of the rows up to which the jitter is as above. Solutions move with the jitter times at most the square of the
+condition, so beyond this the jitter is less, by that square; ties are then left to exact arithmetic."""
+
 JITTER_BITS = 30
 """The jitter is a multiple of JITTER / 2^30: two of N points coincide with probability N^2 / 2^31."""
 
@@ -72,11 +76,15 @@ class Problem:
         return first
 
     def homogeneous(self, C_pos: Floats, C_neg: Floats) -> Floats:
-        """Costs (n,) and (n,) as internal homogeneous costs (n, 3)."""
+        """Finite costs (n,) and (n,) as internal homogeneous costs (n, 3), the largest entry near 1."""
+        c = np.column_stack([C_pos, C_neg, np.ones_like(C_pos)])
+        mantissa, exponent = np.frexp(c)
+        exponent[:, :2] -= 2 * self.exponent
+        top = np.max(np.where(c > 0, exponent, -(2**30)), axis=1, keepdims=True)
         with np.errstate(under="ignore"):
-            c = np.column_stack([C_pos, C_neg, np.ones_like(C_pos)])
-            c[:, :2] = np.ldexp(c[:, :2], -2 * self.exponent)
-        return c
+            scaled: Floats = np.ldexp(mantissa, exponent - top)
+        scaled[:, 2] = np.maximum(scaled[:, 2], np.finfo(float).tiny)
+        return scaled
 
     def to_user(self, c: Floats) -> Floats:
         """Internal homogeneous costs (n, 3) in the user's units, largest entry 1."""
@@ -91,17 +99,12 @@ class Problem:
         scaled: Floats = c / np.max(c, axis=-1, keepdims=True)
         return scaled
 
-    def spread_alpha(self, alpha: Floats, C_pos: float, C_neg: float) -> Floats:
-        """Dual variables of the points (internal units) as dual variables of the user's rows."""
-        out = np.zeros(self.point.size)
-        real = self.point >= 0
-        total = np.bincount(self.point[real], weights=self.weight[real], minlength=self.n_points)
-        share = self.weight[real] / total[self.point[real]]
-        out[real] = np.ldexp(alpha[self.point[real]], 2 * self.exponent) * share
-        zero = self.point == ZERO
-        cost = np.where(self.sign > 0, C_pos, C_neg)
-        out[zero] = (self.weight * cost)[zero]
-        return out
+    def spread_alpha(self, share: Floats, C_pos: Floats, C_neg: Floats) -> Floats:
+        """Dual variables (n, n_rows) of the user's rows, from those of the points as shares (n, N) of their bounds."""
+        full = np.column_stack([share, np.ones(len(share)), np.zeros(len(share))])  # then the places ZERO and DROPPED
+        cost = np.where(self.sign > 0, C_pos[:, None], C_neg[:, None])
+        alpha: Floats = full[:, self.point] * (self.weight * cost)
+        return alpha
 
     def weights_of(self, beta: Floats, alpha: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
         """Coefficients and intercept from internal beta, or from the user's alpha where rows were factored.
@@ -145,10 +148,10 @@ def make_problem(X: Any, y: Any, bias: float, sample_weight: Any, random_state: 
     rows = rows * sign[:, None]
     point, first = _join(rows, sign, weight)
     rows = rows[first]
-    rows, rank = _factor(rows)
+    rows, rank, kappa = _factor(rows)
     total: Floats = np.bincount(point[point >= 0], weights=weight[point >= 0], minlength=rows.shape[0]).astype(float)
     random = check_random_state(random_state)
-    data = _data(rows, rank, sign[first], total, random)
+    data = _data(rows, rank, kappa, sign[first], total, random)
     seed = int(random.randint(2**31))
     return Problem(data, classes, point, weight, sign, X, bias, exponent, seed)
 
@@ -213,24 +216,29 @@ def _join(rows: Floats, sign: Floats, weight: Floats) -> tuple[npt.NDArray[np.in
     return point, np.array(first, dtype=np.intp)
 
 
-def _factor(rows: Floats) -> tuple[Floats, int]:
-    """Rows with at most as many columns as there are rows and the same inner products, and their rank."""
+def _factor(rows: Floats) -> tuple[Floats, int, float]:
+    """Rows with at most as many columns as there are rows and the same inner products; their rank and condition."""
     n, d = rows.shape
     if d > n:
         rows = np.ascontiguousarray(np.transpose(np.linalg.qr(rows.T, mode="r")))
     length = np.linalg.norm(rows, axis=0)
     sizes = np.linalg.svd(rows[:, length > 0] / length[length > 0], compute_uv=False)
-    return rows, int(np.sum(sizes > RANK_TOLERANCE * max(n, d)))
+    rank = int(np.sum(sizes > RANK_TOLERANCE * max(n, d)))
+    if rank == 0:
+        return rows, rank, 1.0
+    sizes = np.linalg.svd(rows, compute_uv=False)
+    return rows, rank, float(sizes[0] / max(sizes[rank - 1], np.finfo(float).tiny))
 
 
-def _data(rows: Floats, rank: int, sign: Floats, weight: Floats, random: Any) -> Data:
+def _data(rows: Floats, rank: int, kappa: float, sign: Floats, weight: Floats, random: Any) -> Data:
     n = rows.shape[0]
     norm = np.linalg.norm(rows, axis=1) * (1 + 2.0**-50)  # an upper bound
+    jitter = JITTER * min(1.0, (TAME / kappa) ** 2)
     steps = random.randint(-(2**JITTER_BITS), 2**JITTER_BITS, size=(2, n)) * 2.0**-JITTER_BITS
     return Data(
         rows=rows,
         columns=np.ascontiguousarray(rows.T),
-        point=np.array([norm, JITTER * steps[0], weight, JITTER * steps[1] * weight]),
+        point=np.array([norm, jitter * steps[0], weight, jitter * steps[1] * weight]),
         axis=np.where(sign > 0, P, Q).astype(np.int8),
         probe=random.uniform(-1, 1, n) @ rows,
         rank=rank,

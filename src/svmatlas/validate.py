@@ -5,8 +5,8 @@
 - ``euler``: V - E + F = 1, the number of a disc: no holes, no handles.
 - ``coverage``: the signed areas of all facets add up to the region, seen at nine scales of the two costs, and no facet is
   turned over: so none overlap.
-- ``kkt``: at every corner of every facet its partition satisfies all conditions of optimality; they are affine, so they hold
-  in all of the facet. Together with coverage: the solution is right everywhere.
+- ``kkt``: at every corner of every facet its partition satisfies all conditions of optimality (of the jittered data, whose
+  vertices these are); they are affine, so they hold in all of the facet. With coverage: the solution is right everywhere.
 - ``gap``: relative duality gap at random costs, of the solution as it is reported.
 """
 
@@ -19,8 +19,9 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from svmatlas.facet import MARGIN, NORM, OUTSIDE, WEIGHT, L, affine_maps
+from svmatlas.facet import MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, L
 from svmatlas.layers import flip
+from svmatlas.maps import affine_maps
 from svmatlas.mesh import BOUNDARY, OPEN, Mesh
 
 if TYPE_CHECKING:
@@ -37,8 +38,8 @@ KKT_TOLERANCE = 1e-9
 GAP_TOLERANCE = 1e-9
 """Allowed duality gap relative to the objective: rounding in sums over thousands of points, times the conditioning."""
 
-POLISH_KAPPA = 1e3
-"""Maps of a worse condition are polished before they are checked: their errors in doubles would pass 1e-12."""
+POLISH = 1e-10
+"""Maps with entries that have a larger relative error bound than this are refined before they are checked."""
 
 CHUNK = 128
 """Facets whose conditions are checked at once: some (4 x 128, N) arrays."""
@@ -179,27 +180,28 @@ def _coverage(atlas: Atlas) -> tuple[float, npt.NDArray[np.intp]]:
 
 
 def _violations(atlas: Atlas, first: int, states: npt.NDArray[np.int8]) -> Floats:
-    """Largest relative violation of the conditions of optimality at the corners of facets ``first``, ..., without jitter."""
+    """Largest relative violation of the conditions of optimality at the corners of facets ``first``, ..., with jitter."""
     data, mesh = atlas._problem.data, atlas._mesh
-    alpha_map, beta_map = affine_maps(data, atlas._region, states, POLISH_KAPPA)
+    alpha_map, beta_map = affine_maps(data, atlas._region, states, jitter=1.0, accuracy=POLISH)
     at = mesh.facet_at[first : first + states.shape[0] + 1]
     facet = np.repeat(np.arange(states.shape[0]), np.diff(at))
     v = mesh.vertices[mesh.facet_vertices[at[0] : at[-1]]]
     state, margin = states[facet], states[facet] == MARGIN
     terms = np.einsum("kci,kc->ki", np.abs(alpha_map)[facet], v)
     alpha = np.einsum("kci,kc->ki", alpha_map[facet], v)
-    bound = data.point[WEIGHT] * v[:, data.axis]
-    scores = np.einsum("kcj,kc->kj", beta_map[facet], v) @ data.columns - v[:, L, None]
+    bound = (data.point[WEIGHT] + data.point[WEIGHT_LO]) * v[:, data.axis]
+    scores = np.einsum("kcj,kc->kj", beta_map[facet], v) @ data.columns
+    scores -= v[:, L, None] * (1.0 + data.point[TARGET_LO])
     length = np.einsum("kc,kc->k", np.linalg.norm(beta_map, axis=2)[facet], v)
     wrong = np.where(margin, np.maximum(-alpha, alpha - bound), np.where(state == OUTSIDE, -scores, scores))
     size = np.where(margin, terms + bound, length[:, None] * data.point[NORM] + v[:, L, None])
-    relative = np.divide(wrong, size, out=np.zeros_like(wrong), where=size > 0)
+    relative = np.nan_to_num(np.divide(wrong, size, out=np.zeros_like(wrong), where=size > 0), nan=np.inf)
     worst: Floats = np.maximum.reduceat(relative.max(axis=1, initial=0.0), at[:-1] - at[0])
     return worst
 
 
 def _check_kkt(atlas: Atlas) -> tuple[float, int]:
-    """The largest violation over all true facets, and where; partitions are rebuilt layer by layer."""
+    """The largest violation over all facets, and where; partitions are rebuilt layer by layer."""
     mesh = atlas._mesh
     ends = np.searchsorted(mesh.facet_layer, np.arange(mesh.facet_layer[-1] + 2))
     layer, worst, where = mesh.start[None], 0.0, -1
@@ -209,7 +211,6 @@ def _check_kkt(atlas: Atlas) -> tuple[float, int]:
         for begin in range(first, last, CHUNK):
             states = layer[begin - first : begin - first + CHUNK]
             violations = _violations(atlas, begin, states)
-            violations[mesh.facet_tie[begin : begin + states.shape[0]]] = 0.0
             if violations.max() > worst:
                 worst, where = float(violations.max()), int(begin + violations.argmax())
     return worst, where
@@ -218,13 +219,7 @@ def _check_kkt(atlas: Atlas) -> tuple[float, int]:
 def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> tuple[float, tuple[float, float] | None]:
     """The largest relative duality gap at random costs, and where."""
     problem, random = atlas._problem, check_random_state(random_state)
-    costs = []
-    for lo, hi in atlas.region:
-        low, high = max(lo, 1e-6), min(hi, 1e6)
-        if low >= high:
-            low, high = (lo, hi) if np.isfinite(hi) and lo > 0 else (max(lo, hi * 1e-12), max(lo * 1e12, hi))
-        costs.append(np.exp(random.uniform(np.log(low), np.log(high), n_costs)))
-    p, q = costs
+    p, q = (_draw(bounds, 4.0**problem.exponent, n_costs, random) for bounds in atlas.region)
     c = problem.homogeneous(p, q)
     facets = atlas._locator(c)
     held = np.flatnonzero(facets >= 0)
@@ -235,14 +230,30 @@ def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> tuple[float, tu
     return float(gaps.max()), (float(p[worst]), float(q[worst]))
 
 
+def _draw(bounds: tuple[float, float], unit: float, n: int, random: Any) -> Floats:
+    """Random costs, log-uniform in [1e-6, 1e6] as far as that lies in the bounds and within 1e15 of the unit of the data.
+
+    Beyond that rounding errors of alpha alone make the duality gap. If nothing is left: as wide a range around the unit.
+    """
+    tiny, huge = np.finfo(float).tiny, np.finfo(float).max
+    low, high = max(1e-6, 1e-15 * unit), min(1e6, 1e15 * unit)
+    if low >= high:
+        low, high = max(1e-6 * unit, tiny), min(1e6 * unit, huge)
+    if not max(low, bounds[0]) < min(high, bounds[1]):
+        low, high = max(bounds[0], bounds[1] * 1e-12 if np.isfinite(bounds[1]) else 0.0), min(bounds[1], bounds[0] * 1e12)
+    cost: Floats = np.exp(random.uniform(np.log(max(low, bounds[0])), np.log(min(high, bounds[1])), n))
+    return np.clip(cost, *bounds)
+
+
 def _gaps(atlas: Atlas, c: Floats, facets: npt.NDArray[np.intp]) -> Floats:
     """Relative duality gaps of the solutions at homogeneous costs."""
-    data = atlas._problem.data
-    alpha, beta = atlas._solve(c, facets)
+    data, l = atlas._problem.data, c[:, L]
+    share, beta = atlas._solve(c, facets)
     hinge = np.maximum(0.0, 1.0 - beta @ data.columns)
-    bound = data.point[WEIGHT] * c[:, data.axis]
-    primal = 0.5 * np.einsum("ij,ij->i", beta, beta) + np.einsum("ij,ij->i", bound, hinge)
-    pull = alpha @ data.rows
-    dual = alpha.sum(axis=1) - 0.5 * np.einsum("ij,ij->i", pull, pull)
+    bound = data.point[WEIGHT] * c[:, data.axis]  # all times l, so that huge costs do not overflow
+    primal = 0.5 * l * np.einsum("ij,ij->i", beta, beta) + np.einsum("ij,ij->i", bound, hinge)
+    pull = (share * bound) @ data.rows / l[:, None]
+    dual = (share * bound).sum(axis=1) - 0.5 * l * np.einsum("ij,ij->i", pull, pull)
     gap: Floats = np.abs(primal - dual) / np.maximum(primal, np.finfo(float).tiny)
+    gap[np.isnan(gap)] = np.inf
     return gap

@@ -1,0 +1,76 @@
+"""Partitions -> their affine maps A and Beta, for reports: as accurate as asked for, whatever the conditioning."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.doubledouble import entry
+from svmatlas.exact import ExactFacet, ExactProblem
+from svmatlas.facet import (
+    ALPHA,
+    ALPHA_HI,
+    BETA,
+    BETA_HI,
+    ETA,
+    ETA_DD,
+    LENGTH,
+    MEMBER,
+    REFINED,
+    RHO,
+    SIZE,
+    Data,
+    Region,
+    make_space,
+    make_task,
+    refine,
+    solve_maps,
+)
+
+Floats = npt.NDArray[np.float64]
+
+
+@entry
+def _affine_maps(data, region, space, states, jitter, accuracy, alpha, beta, hopeless):
+    task = make_task(data, region, space)
+    task.jitter = jitter
+    for f in range(states.shape[0]):
+        task.state = states[f]
+        solve_maps(task)
+        hopeless[f] = task.counts[REFINED] == -1
+        bad = False
+        for c in range(3):
+            bad = bad or task.bound[ETA, c] > accuracy * task.bound[LENGTH, c]
+            for j in range(task.counts[SIZE]):
+                bad = bad or task.column[RHO, 0, j] * task.bound[ETA, c] > accuracy * abs(task.column[ALPHA, c, j])
+        from_alpha, from_beta, level = ALPHA, BETA, ETA
+        if bad and not hopeless[f]:
+            refine(task)
+            from_alpha, from_beta, level = ALPHA_HI, BETA_HI, ETA_DD
+        for c in range(3):
+            error = task.bound[level, c]
+            if task.bound[LENGTH, c] > error:
+                for j in range(beta.shape[2]):
+                    beta[f, c, j] = task.column[from_beta, c, j]
+            for j in range(task.counts[SIZE]):
+                a = task.column[from_alpha, c, j]
+                if abs(a) > task.column[RHO, 0, j] * error:
+                    alpha[f, c, task.members[MEMBER, j]] = a
+
+
+def affine_maps(
+    data: Data, region: Region, states: npt.NDArray[np.int8], jitter: float, accuracy: float
+) -> tuple[Floats, Floats]:
+    """The maps A (n, 3, N) and Beta (n, 3, d) of some partitions.
+
+    Maps with an entry whose relative error bound is larger than ``accuracy`` are refined to a few roundings, in exact
+    arithmetic if need be. What is smaller than its error bound is zero.
+    """
+    (n, d), count = data.rows.shape, states.shape[0]
+    alpha, beta, hopeless = np.zeros((count, 3, n)), np.zeros((count, 3, d)), np.zeros(count, dtype=bool)
+    _affine_maps(data, region, make_space(data, region), states, jitter, accuracy, alpha, beta, hopeless)
+    if hopeless.any():
+        problem = ExactProblem(data, region, jitter)
+        for f in np.flatnonzero(hopeless):
+            alpha[f], beta[f] = ExactFacet(problem, states[f]).maps()
+    return alpha, beta

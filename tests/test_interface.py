@@ -1,0 +1,226 @@
+"""What a user sees: shapes, arrays, errors, limits."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+import svmatlas
+from svmatlas.layers import Engine
+from tests import cases
+
+X = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, -1.0], [0.5, 0.25], [3.0, 1.0]])
+Y = np.array([0, 1, 0, 1, 1])
+
+
+def with_value(value):
+    out = X.copy()
+    out[1, 1] = value
+    return out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"X": with_value(np.nan)}, "NaN"),
+        ({"X": with_value(np.inf)}, "infinity"),
+        ({"X": X[:0], "y": Y[:0]}, "0 sample"),
+        ({"X": X.astype(str).astype(object) + "a"}, "could not convert string"),
+        ({"X": X[:, 0]}, "2D array"),
+        ({"y": np.zeros(5)}, "exactly two classes, got 1"),
+        ({"y": np.arange(5)}, "exactly two classes, got 5"),
+        ({"y": [0, 1, np.nan, 1, 0]}, "NaN"),
+        ({"y": Y[:3]}, "inconsistent numbers of samples"),
+        ({"bias": -1.0}, "bias"),
+        ({"bias": np.nan}, "bias"),
+        ({"sample_weight": [1, 1, 1, 1, -1]}, "negative, row 4"),
+        ({"sample_weight": np.zeros(5)}, "zero for all rows of a class"),
+        ({"sample_weight": [1, 0, 1, 0, 0]}, "zero for all rows of a class"),
+        ({"sample_weight": np.ones(4)}, r"shape \(5,\)"),
+        ({"sample_weight": [1, np.nan, 1, 1, 1]}, "NaN"),
+        ({"region": ((1, 1), (0, 1))}, r"C\+ needs 0 <= lo < hi"),
+        ({"region": ((0, 1), (2, 1))}, "C- needs 0 <= lo < hi"),
+        ({"region": ((-1, 1), (0, 1))}, r"C\+ needs"),
+        ({"region": (0, 1)}, r"region must be \(\(lo, hi\), \(lo, hi\)\)"),
+        ({"region": ((0, np.nan), (0, 1))}, r"C\+ needs"),
+        ({"start": (2, 0.5), "region": ((0, 1), (0, 1))}, "C_pos = 2.0 is not in the region"),
+        ({"start": (np.nan, 0.5)}, "C_pos = nan"),
+        ({"start": 3}, "start must be a pair"),
+        ({"max_facets": 0}, "max_facets"),
+        ({"time_budget": 0}, "time_budget"),
+        ({"n_jobs": 0}, "n_jobs"),
+    ],
+)
+def test_bad_input(arguments, message):
+    arguments = {"X": X, "y": Y} | arguments
+    with pytest.raises(ValueError, match=message):
+        svmatlas.explore(arguments.pop("X"), arguments.pop("y"), **arguments)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda A: np.column_stack([A, np.full(len(A), 7.0)]),
+        lambda A: np.column_stack([A, A[:, 0]]),
+        lambda A: np.vstack([A, np.zeros(A.shape[1])]),
+        lambda A: A * 1e150,
+        lambda A: A * 1e-150,
+        lambda A: A * [1e-6, 1e6],
+    ],
+    ids=["constant", "duplicate", "zero_row", "huge", "tiny", "mixed"],
+)
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+def test_odd_input_works(make, bias):
+    A = make(X)
+    y = np.r_[Y, 0][: len(A)]
+    if bias:
+        bias = float(np.abs(A).max())
+    report = svmatlas.explore(A, y, bias=bias).validate()
+    assert report.ok, str(report)
+
+
+def test_labels_of_any_kind():
+    named = svmatlas.explore(X, np.where(Y == 1, "yes", "no"))
+    assert named.classes_.tolist() == ["no", "yes"]
+    np.testing.assert_array_equal(named.coef(1, 2), svmatlas.explore(X, Y).coef(1, 2))
+
+
+def test_shapes(small):
+    A, _, atlas = small
+    n, d = A.shape
+    assert isinstance(atlas.locate(1, 1), int)
+    assert isinstance(atlas.intercept(1, 1), float)
+    assert atlas.alpha(1, 1).shape == (n,)
+    assert atlas.coef(1, 1).shape == (d,)
+    C = [0.1, 1.0, 7.0]
+    assert atlas.locate(C, C).shape == (3,)
+    assert atlas.alpha(C, 1).shape == (3, n)
+    assert atlas.coef(C, C).shape == (3, d)
+    assert atlas.intercept(C, C).shape == (3,)
+    assert atlas.coef([], []).shape == (0, d)
+    np.testing.assert_array_equal(atlas.coef(C, C)[1], atlas.coef(1, 1))
+
+
+@pytest.mark.parametrize("costs", [(-1, 1), (1, -1e-300), (np.nan, 1), (1, np.inf), ([1, 2], [1, 2, 3]), ([[1]], [[1]])])
+def test_bad_costs(small, costs):
+    with pytest.raises(ValueError, match=r"cost|C_pos|C_neg"):
+        small[2].coef(*costs)
+
+
+def test_costs_outside_the_region():
+    atlas = svmatlas.explore(X, Y, region=((0.5, 1), (0, 2)))
+    atlas.coef(0.5, 2)
+    with pytest.raises(ValueError, match=r"C_pos = 0.4 is not a finite cost in the region \[0.5, 1.0\]"):
+        atlas.coef(0.4, 1)
+
+
+def test_zero_costs_give_the_zero_model(small):
+    assert not small[2].coef(0, 0).any()
+    assert small[2].intercept(0, 0) == 0
+
+
+def test_no_such_facet(small):
+    for facet in (-1, small[2].facet_layer.size):
+        with pytest.raises(ValueError, match="does not exist"):
+            small[2].polygon(facet)
+
+
+def test_decision_values_satisfy_the_partition(small):
+    A, y, atlas = small
+    for C_pos, C_neg in [(0.02, 0.5), (1, 1), (30, 0.1)]:
+        score = np.where(y == 1, 1, -1) * (A @ atlas.coef(C_pos, C_neg) + atlas.intercept(C_pos, C_neg))
+        margin, inside, outside = atlas.partition(atlas.locate(C_pos, C_neg))
+        np.testing.assert_allclose(score[margin], 1, rtol=1e-9)
+        assert np.all(score[inside] < 1 + 1e-9)  # at costs (30, 0.1) all positives are tied on the margin
+        assert np.all(score[outside] > 1 - 1e-9)
+        alpha, cost = atlas.alpha(C_pos, C_neg), np.where(y == 1, C_pos, C_neg)
+        np.testing.assert_array_equal(alpha[outside], 0)
+        np.testing.assert_allclose(alpha[inside], cost[inside])
+
+
+def test_flat_arrays_hang_together(small):
+    _, _, atlas = small
+    F = atlas.facet_layer.size
+    own = np.repeat(np.arange(F), np.diff(atlas.facet_at))
+    assert np.all(np.any(atlas.edge_facets[atlas.facet_edges] == own[:, None], axis=1))
+    for f in (0, 7, F - 1):
+        places = slice(atlas.facet_at[f], atlas.facet_at[f + 1])
+        np.testing.assert_allclose(atlas.vertices[atlas.facet_vertices[places]], atlas.polygon(f))
+    for e in np.flatnonzero(atlas.edge_facets[:, 1] >= 0)[::97]:
+        row, kind = atlas.edge_events[e]
+        a, b = (atlas.partition(f) for f in atlas.edge_facets[e])
+        place = [next(k for k, rows in enumerate(p) if row in rows) for p in (a, b)]
+        assert sorted(place) == [0, 2 if kind == 0 else 1]
+        assert len(set(a.margin) ^ set(b.margin)) == 1
+    assert atlas.facet_parent[0] == -1
+    assert np.all(atlas.facet_layer[atlas.facet_parent[1:]] == atlas.facet_layer[1:] - 1)
+    assert atlas.n_layers == atlas.facet_layer.max() + 1
+    with pytest.raises(ValueError, match="read-only"):
+        atlas.edge_facets[0, 0] = 3
+
+
+@pytest.mark.parametrize("limit", [1, 10, 300])
+def test_max_facets(limit, small):
+    A, y, whole = small
+    atlas = svmatlas.explore(A, y, max_facets=limit)
+    report = atlas.validate()
+    assert report.ok, str(report)
+    assert not report.complete
+    assert report.n_open_edges > 0
+    assert report.coverage < 1
+    assert atlas.facet_layer.size == limit
+    np.testing.assert_array_equal(atlas.coef(1e-4, 1e-4), whole.coef(1e-4, 1e-4))
+    with pytest.raises(ValueError, match="outside the explored part"):
+        atlas.coef(1e5, 1e5)
+
+
+def test_exactly_enough_facets_is_complete(small):
+    A, y, whole = small
+    assert svmatlas.explore(A, y, max_facets=whole.facet_layer.size).complete
+
+
+@pytest.mark.usefixtures("small")  # which compiles
+def test_time_budget():
+    A, y = cases.breast_cancer()
+    begin = time.monotonic()
+    atlas = svmatlas.explore(A, y, time_budget=0.5)
+    assert time.monotonic() - begin < 5
+    assert not atlas.complete
+    assert atlas.validate(n_costs=10).ok
+
+
+def test_interrupt_keeps_what_is_done(small, monkeypatch):
+    A, y, _ = small
+    close = Engine.cef
+    calls = iter(range(100))
+
+    def interrupted(self, *arguments):
+        if next(calls) == 5:
+            raise KeyboardInterrupt
+        return close(self, *arguments)
+
+    monkeypatch.setattr(Engine, "cef", interrupted)
+    atlas = svmatlas.explore(A, y)
+    assert not atlas.complete
+    assert atlas.n_layers == 5
+    report = atlas.validate()
+    assert report.ok, str(report)
+
+
+def test_progress_bar(small, capsys):
+    A, y, whole = small
+    svmatlas.explore(A, y, progress=True)
+    text = capsys.readouterr().err
+    assert f"{whole.facet_layer.size} facets" in text
+    assert "covered 1.0000" in text
+
+
+def test_locate_finds_the_facet_that_holds_the_costs(small):
+    _, _, atlas = small
+    rng = np.random.default_rng(1)
+    for f in rng.choice(np.flatnonzero(~atlas.facet_is_tie), 100, replace=False):
+        corners = atlas.polygon(f)
+        p, q, l = (corners / corners.sum(axis=1, keepdims=True)).mean(axis=0)
+        assert atlas.locate(p / l, q / l) == f

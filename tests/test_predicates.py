@@ -1,0 +1,100 @@
+"""The arithmetic under the predicates, against Fractions."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numba import njit
+
+from svmatlas import doubledouble
+from svmatlas.exact import ExactFacet, ExactProblem, integers, solve_integer
+from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, line, line_dd, make_space, make_task, refine, score_lines, solve_maps
+from svmatlas.facet import tabulate_margin as tabulate
+from svmatlas.problem import check_bounds, make_problem, make_region
+
+number = st.floats(-1e10, 1e10).filter(lambda v: v == 0 or abs(v) > 1e-100)
+
+
+@njit
+def dd_operations(a, b):
+    return doubledouble.two_sum(a, b), doubledouble.two_prod(a, b), doubledouble.dd_mul(a, a * 1e-17, b, -b * 1e-17)
+
+
+@given(number, number)
+def test_error_free_transformations(a, b):
+    total, product, _ = dd_operations(a, b)
+    assert sum(map(Fraction, total)) == Fraction(a) + Fraction(b)
+    assert sum(map(Fraction, product)) == Fraction(a) * Fraction(b)
+
+
+@given(number, number)
+def test_double_double_product(a, b):
+    _, _, product = dd_operations(a, b)
+    exact = (Fraction(a) + Fraction(a * 1e-17)) * (Fraction(b) - Fraction(b * 1e-17))
+    assert abs(sum(map(Fraction, product)) - exact) <= abs(exact) * Fraction(doubledouble.UNIT_DD)
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=5))
+def test_integers_are_exact(values):
+    numbers, e = integers(np.array(values))
+    assert [Fraction(n, 2**e) for n in numbers] == [Fraction(v) for v in values]
+
+
+@given(st.data())
+def test_integer_solution(data):
+    n = data.draw(st.integers(1, 4))
+    root = data.draw(st.lists(st.lists(st.integers(-9, 9), min_size=n, max_size=n), min_size=n, max_size=n))
+    matrix = [[sum(a * b for a, b in zip(x, y, strict=True)) + (x is y) for y in root] for x in root]
+    right = [[data.draw(st.integers(-9, 9))] for _ in range(n)]
+    numerator, divisor = solve_integer(matrix, right)
+    assert divisor > 0
+    for row, (b,) in zip(matrix, right, strict=True):
+        assert sum(a * x for a, (x,) in zip(row, numerator, strict=True)) == divisor * b
+
+
+@njit
+def all_lines(data, region, space, state, codes):
+    """Doubles with bounds, and double-doubles with bounds."""
+    task = make_task(data, region, space)
+    task.state = state
+    solve_maps(task)
+    tabulate(task)
+    score_lines(task)
+    refine(task)
+    low, high = np.empty((codes.size, 6)), np.empty((codes.size, 9))
+    for k in range(codes.size):
+        low[k] = line(task, codes[k])
+        line_dd(task, codes[k], high[k])
+    return low, high
+
+
+@pytest.mark.parametrize("bias", [1.0, 0.01])
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10**6))
+def test_bounds_hold(bias, seed):
+    """The exact line lies within the error bounds of both levels, for any partition, also of nearly dependent rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(12, 6))
+    X[1] = X[0] + 10.0 ** -rng.integers(0, 7) * rng.normal(size=6)
+    problem = make_problem(X, np.arange(12) % 2, bias, None, seed)
+    region = make_region(check_bounds(None), problem.exponent)
+    state = rng.choice([OUTSIDE, INSIDE], 12).astype(np.int8)
+    state[rng.permutation(12)[: rng.integers(0, 6)]] = MARGIN
+    state[:2] = rng.choice([OUTSIDE, INSIDE, MARGIN], 2)
+    state[np.flatnonzero(state == MARGIN)[5:]] = INSIDE
+    codes = np.array(sorted({2 * i + k for i in range(12) for k in ((0, 1) if state[i] == MARGIN else (state[i],))}))
+    low, high = all_lines(problem.data, region, make_space(problem.data, region), state, codes)
+    exact = ExactFacet(ExactProblem(problem.data, region), state)
+    (_, e), (_, f), (_, g) = exact.problem.rows, exact.problem.targets, exact.problem.weights
+    units = [Fraction(1, 2 ** (g + 2 * e))] * 2 + [Fraction(1, 2**f)]
+    for k, code in enumerate(codes.tolist()):
+        scale = Fraction(4**e if state[code >> 1] == MARGIN else 1) / exact.divisor
+        for c, h in enumerate(exact.line(code)):
+            true = h * units[c] * scale
+            assert abs(Fraction(low[k, c]) - true) <= Fraction(low[k, 3 + c])
+            assert abs(Fraction(high[k, c]) + Fraction(high[k, 3 + c]) - true) <= Fraction(high[k, 6 + c])
+            assert high[k, 6 + c] <= 1e-12 * low[k, 3 + c] + 1e-300

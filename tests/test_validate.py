@@ -1,0 +1,74 @@
+"""validate() finds what is broken, and says where."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import svmatlas
+from svmatlas.mesh import OPEN
+
+
+@pytest.fixture
+def atlas():
+    rng = np.random.default_rng(8)
+    X, y = rng.normal(size=(20, 3)), np.arange(20) % 2
+    return svmatlas.explore(X, y)
+
+
+def broken(atlas, **arrays):
+    atlas._mesh = atlas._mesh._replace(**arrays)
+    report = atlas.validate(n_costs=20)
+    assert not report.ok
+    return report
+
+
+def test_a_whole_atlas_is_valid(atlas):
+    report = atlas.validate()
+    assert report.ok
+    assert str(report).startswith("valid, complete")
+
+
+def test_open_edge(atlas):
+    facets = atlas._mesh.edge_facets.copy()
+    e = int(np.flatnonzero(facets[:, 1] >= 0)[3])
+    facets[e, 1] = OPEN
+    report = broken(atlas, edge_facets=facets)
+    assert report.n_open_edges == 1
+    assert f"edge {e} is open" in report.faults
+
+
+def test_missing_vertex(atlas):
+    vertices = atlas._mesh.facet_vertices.copy()
+    vertices[50] = vertices[51]
+    assert "has other ends there" in str(broken(atlas, facet_vertices=vertices))
+
+
+def test_moved_vertex(atlas):
+    vertices = atlas._mesh.vertices.copy()
+    inner = int(np.flatnonzero(np.all(vertices > 1e-3, axis=1))[10])
+    vertices[inner, 0] *= 1.05
+    report = broken(atlas, vertices=vertices)
+    assert report.max_kkt > 1e-4
+    assert "violates a condition of optimality" in str(report)
+
+
+def test_wrong_partition(atlas):
+    flips = atlas._mesh.facet_flips.copy()
+    last = flips.shape[0] - 1
+    flips[last, 0] ^= 2
+    assert f"facet {last} violates a condition of optimality" in str(broken(atlas, facet_flips=flips))
+
+
+def test_doubled_vertex(atlas):
+    vertices = np.vstack([atlas._mesh.vertices, atlas._mesh.vertices[:1]])
+    report = broken(atlas, vertices=vertices)
+    assert report.euler == 2
+    assert "V - E + F is 2, not 1" in report.faults
+
+
+def test_turned_facet(atlas):
+    at, order = atlas._mesh.facet_at, np.arange(atlas._mesh.facet_vertices.size)
+    order[at[9] : at[10]] = order[at[9] : at[10]][::-1]
+    report = broken(atlas, facet_vertices=atlas._mesh.facet_vertices[order])
+    assert "facet 9 is turned over" in report.faults
