@@ -244,7 +244,7 @@ class Atlas:
         share = np.divide(alpha, bound, out=np.zeros_like(alpha), where=bound > 0)
         share[states == INSIDE] = 1.0
         beta = np.einsum("kcj,kc->kj", beta_map, c / c[:, L, None])
-        sizes, scores = np.abs(beta) @ np.abs(data.columns), beta @ data.columns
+        sizes, scores = np.sqrt(beta**2 @ data.columns**2), beta @ data.columns
         return Solution(np.clip(share, 0, 1), beta * lift(scores, sizes, states != INSIDE, beta.shape[1])[:, None])
 
     @cached_property

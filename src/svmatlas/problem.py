@@ -29,7 +29,7 @@ JITTER = 2.0**-43
 """Largest relative change of targets and weights (1e-13). Large against the rounding of the data (2^-53), so that ties of
 decimal numbers are ties; small against everything that a solution in doubles can show."""
 
-TAME = 1e3
+TAME = 1e4
 """Condition of the rows up to which the jitter is as above. Solutions move with the jitter times at most the square of the
 condition, so beyond this the jitter is less, by that square; ties are then left to exact arithmetic."""
 
@@ -39,8 +39,9 @@ JITTER_BITS = 30
 RANK_TOLERANCE = 2.0**-50
 """Columns (scaled to length 1) whose independent part is below this times the larger dimension are rounding errors."""
 
-LIFT = 2.0**-52
-"""Rounding of one term of a score: scores are lifted to 1 and as much as the rounding of all their terms may take away."""
+LIFT = 2.0**-50
+"""Scores are lifted to 1 and this times sqrt(number of terms) times the length of the terms: eight times the standard
+deviation of the rounding errors of a sum, so that they round to 1 or more whoever adds them up."""
 
 DROPPED, ZERO = -1, -2
 """In ``Problem.point``: a row of weight zero; a row of zeros, inside the margin at all costs."""
@@ -120,7 +121,7 @@ class Problem:
             coef, intercept = signed @ self.X, float(self.bias * self.bias * signed.sum())
         rows = self.X[self.first_rows[lossless]]
         scores = self.sign[self.first_rows[lossless]] * (rows @ coef + intercept)
-        sizes = np.abs(rows) @ np.abs(coef) + abs(intercept)
+        sizes = np.sqrt(rows**2 @ coef**2 + intercept**2)
         factor = lift(scores[None], sizes[None], np.ones((1, scores.size), dtype=bool), d + 1)[0]
         return coef * factor, intercept * factor
 
@@ -129,9 +130,9 @@ def lift(scores: Floats, sizes: Floats, lossless: npt.NDArray[np.bool_], n_terms
     """Factors (n,) that lengthen weights by the little that rounding may leave lossless scores (n, N) short of 1.
 
     With a cost of 1e6, one rounding error of the score of a point on the margin is a loss of 1e-10; a longer beta costs that
-    rounding error only. ``sizes`` are the scores with all terms positive.
+    rounding error only. ``sizes`` are the Euclidean lengths of the terms of the scores.
     """
-    short = 1.0 + LIFT * (n_terms + 4) * sizes - scores
+    short = 1.0 + LIFT * np.sqrt(n_terms) * sizes - scores
     factors: Floats = 1.0 + np.max(np.where(lossless, short, 0.0), axis=1, initial=0.0)
     return factors
 

@@ -38,6 +38,9 @@ KKT_TOLERANCE = 1e-9
 GAP_TOLERANCE = 1e-9
 """Allowed duality gap relative to the objective: rounding in sums over thousands of points, times the conditioning."""
 
+THINNEST = 1e-10
+"""Relative determinant of corners below which doubles do not tell which way round a facet is: corners are good to 1e-10."""
+
 POLISH = 1e-10
 """Maps with entries that have a larger relative error bound than this are refined before they are checked."""
 
@@ -172,7 +175,7 @@ def _coverage(atlas: Atlas) -> tuple[float, npt.NDArray[np.intp]]:
             areas, sizes = _areas(corners, mesh.facet_at, a, b)
             share = float(areas.sum() / whole[0])
             worst = share if abs(share - 1) > abs(worst - 1) else worst
-    return worst, np.flatnonzero((sizes < 0) & ~mesh.facet_tie)
+    return worst, np.flatnonzero((sizes < -THINNEST) & ~mesh.facet_tie)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
