@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.atlas import Atlas
-from svmatlas.facet import INSIDE, Region
-from svmatlas.layers import Engine, Layer, first_layer, flip, make_words
+from svmatlas.facet import INSIDE
+from svmatlas.layers import Engine, Layer, crossed, first_layer, make_words, no_layer
 from svmatlas.mesh import Recorder
 from svmatlas.problem import Bounds, Problem, check_bounds, make_problem, make_region
 
@@ -85,27 +85,26 @@ def explore(
     engine = Engine(problem.data, area, words, _count_jobs(n_jobs))
     recorder = Recorder(state)
     with _bar(progress) as show:
-        complete = _run(engine, first_layer(state, words), recorder, area, *limit, show)
+        complete = _run(engine, first_layer(state, words), recorder, *limit, show)
     counts = {"n_refined": engine.n_refined, "n_exact": engine.n_exact}
     return Atlas(problem, bounds, recorder.finish(), complete, counts)
 
 
-def _run(
-    engine: Engine, layer: Layer, recorder: Recorder, region: Region, max_facets: float, deadline: float, show: Any
-) -> bool:
+def _run(engine: Engine, layer: Layer, recorder: Recorder, max_facets: float, deadline: float, show: Any) -> bool:
     """Layer after layer until none is left (True) or a limit is met (False)."""
-    before = np.empty(0, dtype=np.uint64)
+    before = no_layer(layer.states.shape[1])
     try:
         while layer.keys.size:
             count = int(min(layer.keys.size, max_facets - recorder.n_facets))
             if count == 0 or (time.monotonic() > deadline and recorder.n_facets > 0):
                 return False
             closed = engine.cef(layer, count, CHUNK, deadline)
-            recorder.add(layer, closed)
+            following, neighbours = engine.grow(before, layer, closed)
+            recorder.add(layer, closed, neighbours)
             show(recorder, closed)
             if closed.at.size - 1 < layer.keys.size:
                 return False
-            layer, before = engine.mef(layer, before, [engine.mev(closed), engine.cv(closed)]), layer.keys
+            before, layer = layer, following
     except KeyboardInterrupt:
         if recorder.n_facets == 0:
             raise
@@ -138,8 +137,7 @@ def walk_to(
         code = _exit(closed.code, closed.corner, line, goal_c, random)
         if code is None:
             return state
-        flips = np.array([[code, -1]], dtype=np.int32)
-        state = flip(layer.states, np.zeros(1, dtype=np.intp), flips)[0]
+        state = crossed(state, code)
 
 
 def _exit(

@@ -98,6 +98,18 @@ def _name_vertex(task, words, key, a, b, v):
 # 1. CEF
 
 
+class Layer(NamedTuple):
+    """The facets of a layer: keys, partitions, how each was reached from the layer before, and its known edges."""
+
+    first: int  # number of its first facet
+    keys: Words
+    states: npt.NDArray[np.int8]  # (F, N)
+    parent: npt.NDArray[np.int32]  # number of a facet of the layer before, -1 for the first facet
+    flips: npt.NDArray[np.int32]  # (F, 2) codes crossed from the parent, -1 for none
+    hint_at: Ints
+    hints: Ints
+
+
 class Closed(NamedTuple):
     """Closed facets: facet f has the edges at[f] : at[f + 1], in order."""
 
@@ -124,7 +136,8 @@ class Buffers(NamedTuple):
 
 
 def _make_buffers(n: int) -> Buffers:
-    cap = 8 * n + 4096  # a facet has 4 edges on average; what does not fit is put off to the next run
+    """Buffers for n facets: these have 4 edges on average; what does not fit is put off to the next run."""
+    cap = 8 * n + 4096
     return Buffers(
         at=np.zeros(n + 1, dtype=np.intp),
         code=np.empty(cap, dtype=np.int32),
@@ -153,21 +166,25 @@ def _write_facet(task, words, key, f, out):
 
 
 @entry
-def _close_some(data, region, space, words, layer, which, answer_at, answers, out):
+def _close_some(data, region, space, words, keys, states, hint_at, hints, which, answer_at, answers, out):
     """Close the facets ``which`` of a layer into ``out``. Returns the numbers of questions and of refined predicates."""
     task = make_task(data, region, space)
+    task.tally[N_REFINED] = 0
     n_asked = 0
+    out.at[0] = 0
     for f in range(which.size):
         g = which[f]
         out.at[f + 1] = out.at[f]
+        out.tie[f] = False
+        out.coarse[f] = False
         task.answers = answers[answer_at[f] : answer_at[f + 1]]
-        task.state = layer.states[g]
-        out.outcome[f] = close_facet(task, layer.hints[layer.hint_at[g] : layer.hint_at[g + 1]])
+        task.state = states[g]
+        out.outcome[f] = close_facet(task, hints[hint_at[g] : hint_at[g + 1]])
         if out.outcome[f] == CLOSED:
             if out.at[f] + task.tally[N_CORNERS] > out.code.size:
                 out.outcome[f] = PUT_OFF
                 continue
-            _write_facet(task, words, layer.keys[g], f, out)
+            _write_facet(task, words, keys[g], f, out)
             out.coarse[f] = has_coarse(task)
             out.tie[f] = not out.coarse[f] and is_tie(task)
         elif out.outcome[f] == ASKING:
@@ -177,6 +194,181 @@ def _close_some(data, region, space, words, layer, which, answer_at, answers, ou
                     out.asked[n_asked, 1 + c] = task.asked[k, c]
                 n_asked += 1
     return n_asked, task.tally[N_REFINED]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 2. - 4. MEV, CV, MEF
+
+
+class Next(NamedTuple):
+    """Where the next layer is put together. A table finds facets of three layers by their keys."""
+
+    table_key: Words  # open addressing, 0 for empty
+    table_value: npt.NDArray[np.int32]  # numbers of facets
+    neighbour: npt.NDArray[np.int32]  # facet behind each edge of this layer, BOUNDARY behind a side
+    keys: Words  # of the new facets, and how they were reached
+    parent: npt.NDArray[np.int32]
+    flips: npt.NDArray[np.int32]
+    states: npt.NDArray[np.int8]
+    told: Ints  # (n, 2) known edges of the new facets as linked lists: code, next
+    last_told: Ints  # entry of each new facet
+    hint_at: Ints  # and in the end one after the other
+    hints: Ints
+    counts: Ints  # NEW facets, TOLD edges
+
+
+NEW, TOLD = 0, 1
+BOUNDARY = -1
+"""In place of a facet's number: nothing, the edge is a side of the region."""
+
+
+def _make_next(n_known: int, n_edges: int, n_points: int) -> Next:
+    """Room for all that n_edges can name: at most one facet behind each and one opposite to the corner at its end."""
+    size = 1 << int(4 * (n_known + 2 * n_edges)).bit_length()
+    cap = 2 * n_edges
+    return Next(
+        table_key=np.zeros(size, dtype=np.uint64),
+        table_value=np.empty(size, dtype=np.int32),
+        neighbour=np.empty(n_edges, dtype=np.int32),
+        keys=np.empty(cap, dtype=np.uint64),
+        parent=np.empty(cap, dtype=np.int32),
+        flips=np.empty((cap, 2), dtype=np.int32),
+        states=np.empty((cap, n_points), dtype=np.int8),
+        told=np.empty((6 * n_edges, 2), dtype=np.intp),
+        last_told=np.empty(cap, dtype=np.intp),
+        hint_at=np.empty(cap + 1, dtype=np.intp),
+        hints=np.empty(6 * n_edges, dtype=np.intp),
+        counts=np.zeros(2, dtype=np.intp),
+    )
+
+
+@kernel
+def _find(out, key):
+    """Place of a key in the table, or the empty place where it belongs."""
+    mask = np.uint64(out.table_key.size - 1)
+    place = key & mask
+    while out.table_key[place] != key and out.table_key[place] != np.uint64(0):
+        place = (place + np.uint64(1)) & mask
+    return place
+
+
+@kernel
+def _know(out, keys, first):
+    """Enter the facets of a layer into the table."""
+    for f in range(keys.size):
+        place = _find(out, keys[f])
+        out.table_key[place] = keys[f]
+        out.table_value[place] = first + f
+
+
+@kernel
+def _merge(out, key, first, parent, code, other):
+    """Number of the facet with this key; if there is none it becomes a new one, reached by crossing one or two codes."""
+    place = _find(out, key)
+    if out.table_key[place] != key:
+        n = out.counts[NEW]
+        out.table_key[place], out.table_value[place] = key, first + n
+        out.keys[n], out.parent[n], out.last_told[n] = key, parent, -1
+        out.flips[n, 0], out.flips[n, 1] = code, other
+        out.counts[NEW] += 1
+    return out.table_value[place]
+
+
+@kernel
+def _tell(out, facet, first, code):
+    """Tell a new facet of one of its edges, once."""
+    n = facet - first
+    if n < 0:
+        return
+    k = out.last_told[n]
+    while k >= 0:
+        if out.told[k, 0] == code:
+            return
+        k = out.told[k, 1]
+    k = out.counts[TOLD]
+    out.told[k, 0], out.told[k, 1] = code, out.last_told[n]
+    out.last_told[n] = k
+    out.counts[TOLD] += 1
+
+
+@kernel
+def _mev(at, code, near, first_here, first_new, out):
+    """Name the facet behind each edge, and tell it that edge."""
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            out.neighbour[k] = BOUNDARY
+            if code[k] >= 0:
+                out.neighbour[k] = _merge(out, near[k], first_new, first_here + f, code[k], -1)
+                _tell(out, out.neighbour[k], first_new, code[k])
+
+
+@kernel
+def _cv(at, code, far, first_here, first_new, out):
+    """Name the facet opposite to each vertex, and tell the facets around the vertex its two open edges.
+
+    On an axis one of the two edges is a side: the facet behind the other has both types of its event, the opposite one
+    the other type only.
+    """
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            if far[k] == np.uint64(0):
+                continue
+            after = k + 1 if k + 1 < at[f + 1] else at[f]
+            on_axis = code[k] < 0 or code[after] < 0
+            a = after if code[k] < 0 else k
+            second = code[a] ^ 1 if on_axis else code[after]
+            opposite = _merge(out, far[k], first_new, first_here + f, code[a], second)
+            _tell(out, out.neighbour[a], first_new, second)
+            _tell(out, opposite, first_new, second)
+            if not on_axis:
+                _tell(out, out.neighbour[after], first_new, code[a])
+                _tell(out, opposite, first_new, code[a])
+
+
+@kernel
+def _mef(states, first_here, out):
+    """Put down the new facets: their partitions, and their known edges in a row."""
+    end = 0
+    out.hint_at[0] = 0
+    for n in range(out.counts[NEW]):
+        row = states[out.parent[n] - first_here]
+        for i in range(row.size):
+            out.states[n, i] = row[i]
+        for step in range(2):
+            code = out.flips[n, step]
+            if code >= 0:
+                cross(out.states[n], code)
+        k = out.last_told[n]
+        while k >= 0:
+            out.hints[end] = out.told[k, 0]
+            end += 1
+            k = out.told[k, 1]
+        out.hint_at[n + 1] = end
+
+
+@kernel
+def cross(state, code):
+    """Move the point of a code between M and O (type 0) or I (type 1)."""
+    i = code >> 1
+    if state[i] == MARGIN:
+        state[i] = INSIDE if code & 1 else OUTSIDE
+    else:
+        state[i] = MARGIN
+
+
+@entry
+def _next_layer(before, first_before, keys, states, first, at, code, near, far, out):
+    """Steps 2 to 4 for a closed layer."""
+    _know(out, before, first_before)
+    _know(out, keys, first)
+    first_new = first + keys.size
+    _mev(at, code, near, first, first_new, out)
+    _cv(at, code, far, first, first_new, out)
+    _mef(states, first, out)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The engine
 
 
 class Engine:
@@ -208,30 +400,14 @@ class Engine:
 
     def _close(self, layer: Layer, which: Ints) -> Closed:
         """Close some facets; those that ask are closed again with exact answers until they ask no more."""
+        out, n_asked = self._attempt(layer, which, [])
+        if np.all(out.outcome == CLOSED):
+            return _closed(out)
         answers: list[Ints] = [np.empty((0, 5), dtype=np.intp) for _ in which]
         done: list[Closed | None] = [None] * which.size
         pending = np.arange(which.size)
         while pending.size:
-            some = [answers[f] for f in pending]
-            answer_at = np.concatenate([[0], np.cumsum([a.shape[0] for a in some])]).astype(np.intp)
-            out = _make_buffers(pending.size)
-            n_asked, refined = _close_some(
-                self.data,
-                self.region,
-                make_space(self.data, self.region),
-                self.words,
-                layer,
-                which[pending],
-                answer_at,
-                np.concatenate(some),
-                out,
-            )
-            self.n_refined += int(refined)
-            self._check(layer, which[pending], out.outcome)
-            self._settle(layer, which[pending], out)
             closed = _closed(out)
-            if pending.size == which.size and np.all(out.outcome == CLOSED):
-                return closed
             for k in np.flatnonzero(out.outcome == CLOSED):
                 done[pending[k]] = _one(closed, int(k))
             for k in np.flatnonzero(out.outcome == ASKING):
@@ -240,7 +416,27 @@ class Engine:
                 f = pending[k]
                 answers[f] = np.concatenate([answers[f], answer(self.exact, layer.states[which[f]], questions)])
             pending = pending[out.outcome != CLOSED]
+            if pending.size:
+                out, n_asked = self._attempt(layer, which[pending], [answers[f] for f in pending])
         return join([part for part in done if part is not None])
+
+    def _attempt(self, layer: Layer, which: Ints, answers: list[Ints]) -> tuple[Buffers, int]:
+        """One run of the kernel: the buffers, and how many questions there are in them."""
+        out = _make_buffers(which.size)
+        answer_at = np.zeros(which.size + 1, dtype=np.intp)
+        if answers:
+            np.cumsum([a.shape[0] for a in answers], out=answer_at[1:])
+        known = np.concatenate(answers) if answers else np.empty((0, 5), dtype=np.intp)
+        n_asked, refined = _close_some(
+            self.data, self.region, make_space(self.data, self.region), self.words, layer.keys, layer.states,
+            layer.hint_at, layer.hints, which, answer_at, known, out,
+        )  # fmt: skip
+        self.n_refined += int(refined)
+        if np.any(out.outcome >= EMPTY) and np.any((out.outcome == EMPTY) | (out.outcome == BROKEN)):
+            self._complain(layer, which, out.outcome)
+        if out.coarse.any():
+            self._settle(layer, which, out)
+        return out, int(n_asked)
 
     def _settle(self, layer: Layer, which: Ints, out: Buffers) -> None:
         """Corners and ties of facets that are too ill-conditioned for double-double."""
@@ -252,85 +448,38 @@ class Engine:
             out.corner[place] = np.where(known, 0.0, np.maximum(corners, 0.0))
             self.n_exact += len(codes)
 
-    def _check(self, layer: Layer, which: Ints, outcome: Ints) -> None:
+    def _complain(self, layer: Layer, which: Ints, outcome: Ints) -> None:
         wrong = np.flatnonzero((outcome == EMPTY) | (outcome == BROKEN))
-        if wrong.size:
-            state = layer.states[which[wrong[0]]]
-            raise EngineError(
-                f"{wrong.size} facets without area (outcome {outcome[wrong[0]]}), first: "
-                f"margin {np.flatnonzero(state == MARGIN).tolist()}, inside {np.flatnonzero(state == INSIDE).tolist()}"
-            )
+        state = layer.states[which[wrong[0]]]
+        raise EngineError(
+            f"{wrong.size} facets without area (outcome {outcome[wrong[0]]}), first: "
+            f"margin {np.flatnonzero(state == MARGIN).tolist()}, inside {np.flatnonzero(state == INSIDE).tolist()}"
+        )
 
-    # 2. - 4.
-
-    def mev(self, closed: Closed) -> Named:
-        """Name the facet behind each edge, and tell it that edge."""
-        facet = np.repeat(np.arange(closed.at.size - 1), np.diff(closed.at))
-        event = closed.code >= 0
-        code = closed.code[event]
-        flips = np.column_stack([code, np.full(code.size, -1, dtype=np.int32)])
-        return Named(closed.near[event], facet[event], flips, closed.near[event], code)
-
-    def cv(self, closed: Closed) -> Named:
-        """Name the facet opposite to each vertex, and tell the facets around the vertex its two open edges."""
-        facet = np.repeat(np.arange(closed.at.size - 1), np.diff(closed.at))
-        after = np.arange(closed.code.size) + 1
-        after[closed.at[1:] - 1] = closed.at[:-1]
-        loop = np.flatnonzero(closed.far != 0)
-        a, b = closed.code[loop], closed.code[after[loop]]
-        near_a, near_b, far = closed.near[loop], closed.near[after[loop]], closed.far[loop]
-        # On an axis one of the two is a side: the facet behind the event has both types of it, the opposite one the other.
-        first = np.where(a < 0, b, a)
-        on_axis = (a < 0) | (b < 0)
-        second = np.where(on_axis, first ^ 1, b)
-        flips = np.column_stack([first, second])
-        near_first = np.where(a < 0, near_b, near_a)
-        full = ~on_axis
-        told = np.concatenate([near_first, far, near_b[full], far[full]])
-        codes = np.concatenate([second, second, first[full], first[full]])
-        return Named(far, facet[loop], flips, told, codes)
-
-    def mef(self, layer: Layer, before: Words, named: list[Named]) -> Layer:
-        """Merge all that was named into the next layer."""
-        key = np.concatenate([n.key for n in named])
-        unique, first = np.unique(key, return_index=True)
-        fresh = ~(np.isin(unique, layer.keys) | np.isin(unique, before))
-        unique, first = unique[fresh], first[fresh]
-        order = np.argsort(first)
-        rank = np.empty(order.size, dtype=np.intp)
-        rank[order] = np.arange(order.size)
-        parent = np.concatenate([n.facet for n in named])[first[order]]
-        flips = np.concatenate([n.flips for n in named])[first[order]]
-        hint_at, hints = _group(unique, rank, named)
-        return Layer(unique[order], flip(layer.states, parent, flips), parent, flips, hint_at, hints)
-
-
-class Layer(NamedTuple):
-    """The facets of a layer: keys, partitions, how each was reached from the layer before, and its known edges."""
-
-    keys: Words
-    states: npt.NDArray[np.int8]  # (F, N)
-    parent: Ints  # place in the layer before
-    flips: npt.NDArray[np.int32]  # (F, 2) codes crossed from the parent, -1 for none
-    hint_at: Ints
-    hints: Ints
-
-
-class Named(NamedTuple):
-    """Facets that a layer names (key, facet that named it, codes crossed), and edges it tells of (key of facet, code)."""
-
-    key: Words
-    facet: Ints
-    flips: npt.NDArray[np.int32]
-    told: Words
-    code: npt.NDArray[np.int32]
+    def grow(self, before: Layer, layer: Layer, closed: Closed) -> tuple[Layer, npt.NDArray[np.int32]]:
+        """MEV, CV and MEF: the next layer, and the facets behind the edges of this one."""
+        out = _make_next(before.keys.size + layer.keys.size, closed.code.size, layer.states.shape[1])
+        _next_layer(
+            before.keys, before.first, layer.keys, layer.states, layer.first, closed.at, closed.code, closed.near, closed.far,
+            out,
+        )  # fmt: skip
+        n, first = int(out.counts[NEW]), layer.first + layer.keys.size
+        new = Layer(first, out.keys[:n], out.states[:n], out.parent[:n], out.flips[:n], out.hint_at[: n + 1], out.hints)
+        return new, out.neighbour
 
 
 def first_layer(state: npt.NDArray[np.int8], words: Words) -> Layer:
     """The layer of one given partition."""
-    none = np.empty(0, dtype=np.intp)
-    flips = np.full((1, 2), -1, dtype=np.int32)
-    return Layer(key_of(state, words), state[None], none, flips, np.zeros(2, dtype=np.intp), none)
+    root = np.full((1, 2), -1, dtype=np.int32)
+    return Layer(
+        0, key_of(state, words), state[None], root[:, 0].copy(), root, np.zeros(2, dtype=np.intp), np.empty(0, np.intp)
+    )
+
+
+def no_layer(n_points: int) -> Layer:
+    """What lies before the first layer."""
+    empty = first_layer(np.empty(n_points, dtype=np.int8), np.zeros(2 * n_points, dtype=np.uint64))
+    return empty._replace(keys=empty.keys[:0])
 
 
 def key_of(state: npt.NDArray[np.int8], words: Words) -> Words:
@@ -341,32 +490,11 @@ def key_of(state: npt.NDArray[np.int8], words: Words) -> Words:
     return key
 
 
-def flip(states: npt.NDArray[np.int8], parent: Ints, flips: npt.NDArray[np.int32]) -> npt.NDArray[np.int8]:
-    """Partitions of new facets: those of the parents with one or two points moved."""
-    new = states[parent]
-    for step in range(2):
-        rows = np.flatnonzero(flips[:, step] >= 0)
-        code = flips[rows, step]
-        away = np.where(code & 1, INSIDE, OUTSIDE)
-        new[rows, code >> 1] = np.where(new[rows, code >> 1] == MARGIN, away, MARGIN)
+def crossed(state: npt.NDArray[np.int8], code: int) -> npt.NDArray[np.int8]:
+    """A partition with the point of a code moved (``cross`` for Python)."""
+    new = state.copy()
+    new[code >> 1] = (INSIDE if code & 1 else OUTSIDE) if state[code >> 1] == MARGIN else MARGIN
     return new
-
-
-def _group(unique: Words, rank: Ints, named: list[Named]) -> tuple[Ints, Ints]:
-    """Known edges of the new facets, without repetition, as (start of each facet's part, codes)."""
-    told = np.concatenate([n.told for n in named])
-    code = np.concatenate([n.code for n in named]).astype(np.intp)
-    if unique.size == 0:
-        return np.zeros(1, dtype=np.intp), np.empty(0, dtype=np.intp)
-    place = np.minimum(np.searchsorted(unique, told), unique.size - 1)
-    known = unique[place] == told
-    facet, code = rank[place[known]], code[known]
-    order = np.lexsort((code, facet))
-    facet, code = facet[order], code[order]
-    single = np.ones(code.size, dtype=bool)
-    single[1:] = (facet[1:] != facet[:-1]) | (code[1:] != code[:-1])
-    facet, code = facet[single], code[single]
-    return np.searchsorted(facet, np.arange(unique.size + 1)).astype(np.intp), code
 
 
 def _closed(out: Buffers) -> Closed:

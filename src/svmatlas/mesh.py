@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from svmatlas.doubledouble import entry
-from svmatlas.facet import INSIDE, MARGIN, OUTSIDE
-from svmatlas.layers import Closed, Layer
+from svmatlas.layers import Closed, Layer, cross
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -23,8 +22,8 @@ Int32 = npt.NDArray[np.int32]
 Words = npt.NDArray[np.uint64]
 States = npt.NDArray[np.int8]
 
-BOUNDARY, OPEN = -1, -2
-"""In place of a facet: nothing, the edge is a side of the region; a facet that was not explored."""
+OPEN = -2
+"""In place of a facet's number (beside BOUNDARY): a facet that was not explored."""
 
 
 class Mesh(NamedTuple):
@@ -45,30 +44,19 @@ class Mesh(NamedTuple):
 
 
 class Recorder:
-    """Collects layers; partitions and keys are dropped as soon as their neighbours are numbered."""
+    """Collects closed layers; their partitions and keys are not kept."""
 
     def __init__(self, start: States) -> None:
         self.start = start
+        self.layers: list[tuple[npt.NDArray[Any], ...]] = []
         self.n_facets = 0
-        self.layers: list[tuple[Int32, Int32, Int32, npt.NDArray[np.bool_]]] = []
-        self.closed: list[tuple[Ints, Int32, npt.NDArray[np.uint64], Floats]] = []
-        self.neighbours: list[Int32] = []
-        self.waiting: list[tuple[npt.NDArray[np.uint64], int, npt.NDArray[np.uint64] | None]] = []
 
-    def add(self, layer: Layer, closed: Closed) -> None:
-        """Record the closed facets of a layer (the first ones of it, if it was cut short)."""
+    def add(self, layer: Layer, closed: Closed, neighbours: Int32) -> None:
+        """Record the closed facets of a layer (the first ones of it, if it was cut short) and what is behind their edges."""
         n = closed.at.size - 1
-        number = len(self.layers)
-        first = self.waiting[-1][1] if self.waiting else 0
-        parent = (layer.parent[:n] + first).astype(np.int32) if number else np.full(n, -1, dtype=np.int32)
-        self.layers.append((np.full(n, number, dtype=np.int32), parent, layer.flips[:n], closed.tie))
-        self.closed.append((np.diff(closed.at), closed.code, closed.vertex, closed.corner))
-        self.waiting.append((layer.keys[:n], self.n_facets, closed.near))
+        facets = (layer.parent[:n], layer.flips[:n], closed.tie, closed.at[1:] - closed.at[:-1])
+        self.layers.append((*facets, closed.code, closed.vertex, closed.corner, neighbours))
         self.n_facets += n
-        if len(self.waiting) >= 2:
-            self._number(-2)
-        if len(self.waiting) > 3:
-            del self.waiting[0]
 
     def share(self, closed: Closed) -> float:
         """Share of the triangle of costs that some facets cover, by area in barycentric coordinates."""
@@ -78,26 +66,13 @@ class Recorder:
         before[closed.at[:-1]] = closed.at[1:] - 1
         return float(np.einsum("ij,ij->", corner[first], np.cross(corner[before], corner)))
 
-    def _number(self, which: int) -> None:
-        """Turn the keys of the neighbours of one waiting layer into facet numbers."""
-        keys, first, near = self.waiting[which]
-        if near is None:
-            return
-        known = np.concatenate([k for k, _, _ in self.waiting])
-        numbers = np.concatenate([np.arange(f, f + k.size) for k, f, _ in self.waiting])
-        order = np.argsort(known)
-        place = np.minimum(np.searchsorted(known, near, sorter=order), known.size - 1)
-        found = known[order[place]] == near
-        self.neighbours.append(np.where(near == 0, BOUNDARY, np.where(found, numbers[order[place]], OPEN)).astype(np.int32))
-        self.waiting[which] = (keys, first, None)
-
     def finish(self) -> Mesh:
         """Number vertices and edges."""
-        self._number(-1)
-        layer, parent, flips, tie = (np.concatenate(part) for part in zip(*self.layers, strict=True))
-        sizes, code, names, corners = (np.concatenate(part) for part in zip(*self.closed, strict=True))
-        neighbour = np.concatenate(self.neighbours)
-        self.closed.clear()
+        layer = np.repeat(np.arange(len(self.layers), dtype=np.int32), [part[0].size for part in self.layers])
+        arrays = (np.concatenate(part) for part in zip(*self.layers, strict=True))
+        parent, flips, tie, sizes, code, names, corners, neighbour = arrays
+        self.layers.clear()
+        neighbour[neighbour >= layer.size] = OPEN
         at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         facet = np.repeat(np.arange(at.size - 1, dtype=np.int32), sizes)
         before = np.arange(code.size) - 1
@@ -109,7 +84,7 @@ class Recorder:
         del names, corners, inverse
         return Mesh(
             vertices, code[first], np.column_stack([facet[first], neighbour[first]]),
-            np.column_stack([vertex[before[first]], vertex[first]]), layer, parent, flips.astype(np.int32), at, slot_edge,
+            np.column_stack([vertex[before[first]], vertex[first]]), layer, parent, flips, at, slot_edge,
             vertex, tie, self.start,
         )  # fmt: skip
 
@@ -174,6 +149,5 @@ def states_of(facets, parent, flips, start):
             for step in range(2):
                 code = flips[path[k], step]
                 if code >= 0:
-                    away = INSIDE if code & 1 else OUTSIDE
-                    state[code >> 1] = away if state[code >> 1] == MARGIN else MARGIN
+                    cross(state, code)
     return out

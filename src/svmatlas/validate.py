@@ -20,9 +20,9 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from svmatlas.facet import MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, L
-from svmatlas.layers import flip
+from svmatlas.layers import BOUNDARY
 from svmatlas.maps import affine_maps
-from svmatlas.mesh import BOUNDARY, OPEN, Mesh
+from svmatlas.mesh import OPEN, Mesh
 
 if TYPE_CHECKING:
     from svmatlas.atlas import Atlas
@@ -204,18 +204,13 @@ def _violations(atlas: Atlas, first: int, states: npt.NDArray[np.int8]) -> Float
 
 
 def _check_kkt(atlas: Atlas) -> tuple[float, int]:
-    """The largest violation over all facets, and where; partitions are rebuilt layer by layer."""
-    mesh = atlas._mesh
-    ends = np.searchsorted(mesh.facet_layer, np.arange(mesh.facet_layer[-1] + 2))
-    layer, worst, where = mesh.start[None], 0.0, -1
-    for first, last, before in zip(ends[:-1], ends[1:], [0, *ends[:-2].tolist()], strict=True):
-        if first > 0:
-            layer = flip(layer, mesh.facet_parent[first:last] - before, mesh.facet_flips[first:last])
-        for begin in range(first, last, CHUNK):
-            states = layer[begin - first : begin - first + CHUNK]
-            violations = _violations(atlas, begin, states)
-            if violations.max() > worst:
-                worst, where = float(violations.max()), int(begin + violations.argmax())
+    """The largest violation over all facets, and where."""
+    worst, where = 0.0, -1
+    for first in range(0, atlas._mesh.facet_layer.size, CHUNK):
+        facets = np.arange(first, min(first + CHUNK, atlas._mesh.facet_layer.size))
+        violations = _violations(atlas, first, atlas._states(facets))
+        if violations.max() > worst:
+            worst, where = float(violations.max()), int(first + violations.argmax())
     return worst, where
 
 
