@@ -48,8 +48,10 @@ def _affine_maps(data, region, space, states, jitter, accuracy, alpha, beta, hop
             refine(task)
             from_alpha, from_beta, level = ALPHA_HI, BETA_HI, ETA_DD
         for c in range(3):
-            error = task.bound[level, c]
-            if task.bound[LENGTH, c] > error:
+            error, square = task.bound[level, c], 0.0
+            for j in range(beta.shape[2]):
+                square += task.column[from_beta, c, j] ** 2
+            if np.sqrt(square) > error:
                 for j in range(beta.shape[2]):
                     beta[f, c, j] = task.column[from_beta, c, j]
             for j in range(task.counts[SIZE]):
