@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, WEIGHT, L, Region
+from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, Region
 from svmatlas.locate import NOWHERE, Locator
-from svmatlas.maps import affine_maps
 from svmatlas.mesh import Mesh, states_of
-from svmatlas.problem import DROPPED, ZERO, Bounds, Problem, lift, make_region
+from svmatlas.problem import DROPPED, ZERO, Bounds, Problem, make_region
+from svmatlas.solve import Solution, solve, solve_exactly
 from svmatlas.validate import Report, validate
 
 Floats = npt.NDArray[np.float64]
@@ -28,11 +28,11 @@ class Partition(NamedTuple):
     outside: Ints
 
 
-class Solution(NamedTuple):
-    """Solutions at n costs: dual variables (n, N) of the points as shares of their bounds, internal weights (n, d)."""
+ALARM = 1e-11
+"""Relative duality gap of a solution beyond which another facet is looked for: rounding leaves some 1e-14."""
 
-    share: Floats
-    beta: Floats
+LOST = 1e-6
+"""Relative duality gap beyond which costs are taken to lie outside the explored part of a partial atlas."""
 
 
 class Atlas:
@@ -200,14 +200,13 @@ class Atlas:
         On an edge or vertex it is one of the facets that meet there.
         """
         costs, scalar = self._check_costs(C_pos, C_neg)
-        facets = self._locate(costs)
+        facets = self._locate(self._problem.homogeneous(*costs))
         return int(facets[0]) if scalar else facets
 
     def alpha(self, C_pos: Any, C_neg: Any) -> Floats:
         """Dual variables of the user's rows, (N,) or (n, N). Where they are not unique: one valid choice."""
         costs, scalar = self._check_costs(C_pos, C_neg)
-        share, _ = self._solve(self._problem.homogeneous(*costs), self._locate(costs))
-        alpha = self._problem.spread_alpha(share, *costs)
+        alpha = self._problem.spread_alpha(self._solve(self._problem.homogeneous(*costs)).share, *costs)
         return alpha[0] if scalar else alpha
 
     def coef(self, C_pos: Any, C_neg: Any) -> Floats:
@@ -222,45 +221,50 @@ class Atlas:
 
     def _weights(self, C_pos: Any, C_neg: Any) -> tuple[Floats, Floats, bool]:
         costs, scalar = self._check_costs(C_pos, C_neg)
-        facets = self._locate(costs)
-        solution, states = self._solve(self._problem.homogeneous(*costs), facets), self._states(facets)
-        alpha = self._problem.spread_alpha(solution.share, *costs)
-        parts = zip(solution.beta, alpha, states, strict=True)
-        pairs = [self._problem.weights_of(b, a, state != INSIDE) for b, a, state in parts]
-        coef = np.array([w for w, _ in pairs]).reshape(facets.size, self._problem.X.shape[1])
+        solution = self._solve(self._problem.homogeneous(*costs))
+        pairs = [self._problem.weights_of(b, m) for b, m in zip(solution.beta, solution.lossless, strict=True)]
+        coef = np.array([w for w, _ in pairs]).reshape(len(pairs), self._problem.X.shape[1])
         return coef, np.array([b for _, b in pairs]), scalar
 
-    def _solve(self, c: Floats, facets: Ints) -> Solution:
-        """Solutions at homogeneous costs (n, 3), each in its facet."""
-        parts = [self._solve_some(c[part], facets[part]) for part in np.array_split(np.arange(len(c)), 1 + len(c) // 256)]
-        return Solution(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
+    def _solve(self, c: Floats) -> Solution:
+        """Solutions at homogeneous costs (n, 3)."""
+        solution = solve(self._problem.data, self._region, self._states(self._locate(c)), c)
+        for k in np.flatnonzero(solution.gap > ALARM):
+            _, better = self._search(c[k])
+            if better.gap[0] < solution.gap[k]:
+                for array, value in zip(solution, better, strict=True):
+                    array[k] = value[0]
+        return solution
 
-    def _solve_some(self, c: Floats, facets: Ints) -> Solution:
-        """The affine maps at these costs; alpha within its bounds, beta lifted (see ``problem.lift``)."""
-        data, states = self._problem.data, self._states(facets)
-        alpha_map, beta_map = affine_maps(data, self._region, states, jitter=0.0, accuracy=0.0)
-        bound = data.point[WEIGHT] * c[:, data.axis]
-        alpha = np.einsum("kci,kc->ki", alpha_map, c)
-        share = np.divide(alpha, bound, out=np.zeros_like(alpha), where=bound > 0)
-        share[states == INSIDE] = 1.0
-        beta = np.einsum("kcj,kc->kj", beta_map, c / c[:, L, None])
-        sizes, scores = np.sqrt(beta**2 @ data.columns**2), beta @ data.columns
-        return Solution(np.clip(share, 0, 1), beta * lift(scores, sizes, states != INSIDE, beta.shape[1])[:, None])
+    def _locate(self, c: Floats) -> Ints:
+        """Facets at homogeneous costs."""
+        facets = self._locator(c)
+        for k in np.flatnonzero(facets == NOWHERE):
+            facets[k], solution = self._search(c[k])
+            if not self.complete and solution.gap[0] > LOST:
+                p, q, l = self._problem.to_user(c[k])
+                raise ValueError(f"costs ({p / l:g}, {q / l:g}) are outside the explored part of this partial atlas")
+        return facets
+
+    def _search(self, point: Floats) -> tuple[int, Solution]:
+        """The facet nearby whose solution at a point has the smallest gap, and that solution, if need be exactly."""
+        near = self._locator.near(point)
+        data, states = self._problem.data, self._states(near)
+        trials = solve(data, self._region, states, np.repeat(point[None], near.size, axis=0))
+        best = int(np.argmin(trials.gap))
+        solution = Solution(*(array[best : best + 1] for array in trials))  # type: ignore[arg-type]
+        if solution.gap[0] > ALARM:
+            exact = solve_exactly(data, self._region, states[best], point)
+            solution = exact if exact.gap[0] < solution.gap[0] else solution
+        return int(near[best]), solution
 
     @cached_property
     def _region(self) -> Region:
-        return make_region(self.region, self._problem.exponent)
+        return make_region(self.region, self._problem.cost_exponent)
 
     @cached_property
     def _locator(self) -> Locator:
         return Locator(self._mesh)
-
-    def _locate(self, costs: tuple[Floats, Floats]) -> Ints:
-        facets = self._locator(self._problem.homogeneous(*costs))
-        if np.any(facets == NOWHERE):
-            p, q = (c[np.argmax(facets == NOWHERE)] for c in costs)
-            raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
-        return facets
 
     def _check_costs(self, C_pos: Any, C_neg: Any) -> tuple[tuple[Floats, Floats], bool]:
         p, q = np.asarray(C_pos, dtype=float), np.asarray(C_neg, dtype=float)

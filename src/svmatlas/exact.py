@@ -146,6 +146,17 @@ class ExactFacet:
         beta = [[float(v * unit / self.divisor) for v in b] for b, unit in zip(self.beta, beta_unit, strict=True)]
         return alpha, np.array(beta)
 
+    def solution(self, c: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Alpha (N,) on M and beta (d,), both times l, at homogeneous costs, correctly rounded."""
+        (_, e), (_, f), (_, g) = self.problem.rows, self.problem.targets, self.problem.weights
+        two, cost = Fraction(2), [Fraction(v) for v in c.tolist()]
+        weights = [v * two**-g / self.divisor for v in cost[:2]] + [cost[2] * two ** (2 * e - f) / self.divisor]
+        alpha = np.zeros(self.state.size)
+        for i, a in zip(self.margin, self.alpha, strict=True):
+            alpha[i] = float(sum(v * w for v, w in zip(a, weights, strict=True)))
+        columns = zip(*self.beta, strict=True)
+        return alpha, np.array([float(sum(v * w for v, w in zip(b, weights, strict=True)) / two**e) for b in columns])
+
     def corners(self, codes: list[int]) -> list[tuple[Fraction, Fraction, Fraction]]:
         """The corners between the edges of a polygon, largest entry 1."""
         (_, e), (_, f), (_, g) = self.problem.rows, self.problem.targets, self.problem.weights

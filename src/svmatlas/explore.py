@@ -19,6 +19,9 @@ from svmatlas.problem import Bounds, Problem, check_bounds, make_problem, make_r
 CHUNK = 4096
 """Facets closed between two looks at the clock: some 0.1 s."""
 
+ARRIVED = 2.0**-34
+"""Relative length of an edge, and distance from one, that is told from none."""
+
 INWARD = 2.0**-20
 """The walk to a start aims this far from it towards the middle of the region, so that it ends inside a facet."""
 
@@ -81,7 +84,7 @@ def explore(
     state = np.full(problem.n_points, INSIDE, dtype=np.int8)
     if start is not None or bounds[0][0] > 0 or bounds[1][0] > 0:
         state = walk_to(problem, state, words, start or (bounds[0][0], bounds[1][0]), bounds)
-    area = make_region(bounds, problem.exponent)
+    area = make_region(bounds, problem.cost_exponent)
     engine = Engine(problem.data, area, words, _count_jobs(n_jobs))
     recorder = Recorder(state)
     with _bar(progress) as show:
@@ -119,38 +122,41 @@ def _run(engine: Engine, layer: Layer, recorder: Recorder, max_facets: float, de
 def walk_to(
     problem: Problem, state: npt.NDArray[np.int8], words: npt.NDArray[np.uint64], goal: tuple[float, float], bounds: Bounds
 ) -> npt.NDArray[np.int8]:
-    """Partition of the facet at some costs: from facet to facet along a straight line from the origin.
+    """Partition of a facet at some costs: from the origin always through the edge that the goal is furthest beyond.
 
     Each facet on the way is closed exactly, so the KKT conditions hold at the end as they do at the origin.
     """
-    engine = Engine(problem.data, make_region(check_bounds(None), problem.exponent), words)
+    engine = Engine(problem.data, make_region(check_bounds(None), problem.cost_exponent), words)
     goal_c = problem.homogeneous(*np.array(_inside(goal, bounds))[:, None])[0]
-    line = None
     random = np.random.default_rng(problem.seed)
+    seen: set[int] = set()
     while True:
         layer = first_layer(state, words)
         closed = engine.cef(layer, 1)
-        if line is None:
-            middle = (closed.corner / closed.corner.sum(axis=1)[:, None]).mean(axis=0)
-            line = np.cross(middle, goal_c)
-            line /= np.abs(line).max()
-        code = _exit(closed.code, closed.corner, line, goal_c, random)
-        if code is None:
+        beyond = _beyond(closed.corner, goal_c)
+        beyond[closed.code < 0] = np.inf
+        if not beyond.min() < -ARRIVED:
             return state
-        state = crossed(state, code)
+        # The edge that the goal is furthest beyond; a facet that is seen again is left by any edge that leads nearer.
+        edge = int(beyond.argmin())
+        if int(layer.keys[0]) in seen:
+            edge = int(random.choice(np.flatnonzero(beyond < -ARRIVED)))
+        seen.add(int(layer.keys[0]))
+        state = crossed(state, int(closed.code[edge]))
 
 
-def _exit(
-    code: npt.NDArray[np.int32], corner: npt.NDArray[np.float64], line: Any, goal: Any, random: np.random.Generator
-) -> int | None:
-    """The edge by which a line towards the goal leaves a polygon, None if the goal is inside."""
-    left = np.roll(corner, 1, axis=0)
-    beyond = np.einsum("ij,ij->i", np.cross(left, corner), np.broadcast_to(goal, corner.shape)) < 0
-    side_start, side_end = left @ line, corner @ line
-    crossed = np.flatnonzero((side_start < 0) & (side_end >= 0) & beyond & (code >= 0))
-    if crossed.size == 0:  # the goal is inside, or the line passes a corner within rounding: any edge nearer to it will do
-        crossed = np.flatnonzero(beyond & (code >= 0))
-    return int(random.choice(code[crossed])) if crossed.size else None
+def _beyond(corner: npt.NDArray[np.float64], goal: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Relative distance of a point from the edges of a polygon, negative beyond an edge; infinite for edges of no length."""
+    a, b = np.roll(corner, 1, axis=0), corner
+    plus = np.column_stack([a[:, 1] * b[:, 2], a[:, 2] * b[:, 0], a[:, 0] * b[:, 1]])
+    minus = np.column_stack([a[:, 2] * b[:, 1], a[:, 0] * b[:, 2], a[:, 1] * b[:, 0]])
+    total = plus + minus
+    length = np.max(np.divide(np.abs(plus - minus), total, out=np.zeros_like(total), where=total > 0), axis=1)
+    size = total @ goal
+    known = (length > ARRIVED) & (size > 0)
+    beyond = np.full(len(a), np.inf)
+    np.divide((plus - minus) @ goal, size * length, out=beyond, where=known)
+    return beyond
 
 
 def _inside(goal: tuple[float, float], bounds: Bounds) -> tuple[float, float]:

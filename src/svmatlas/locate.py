@@ -119,11 +119,16 @@ class Locator:
             found[n] = self._search(points[n])
         return found
 
+    def near(self, point: Floats) -> Ints:
+        """The true facets nearest to a point."""
+        _, near = self.tree.query(_flatten(point[None])[0], k=min(64, self.true.size))
+        facets: Ints = self.true[np.atleast_1d(near)]
+        return facets
+
     def _search(self, point: Floats) -> int:
         """Try the true facets nearby, then all of them."""
         mesh = self.mesh
-        _, near = self.tree.query(_flatten(point[None])[0], k=min(64, self.true.size))
-        for facets, slack in ((self.true[np.atleast_1d(near)], ROUNDING), (self.true, SLACK)):
+        for facets, slack in ((self.near(point), ROUNDING), (self.true, SLACK)):
             f, depth = _try_some(mesh.vertices, mesh.facet_at, mesh.facet_vertices, facets, point)
             if depth >= -slack:
                 return int(f)

@@ -255,9 +255,15 @@ def _store_corner(corner, v0, v1, v2, d0, d1, d2):
 def _is_coarse(corner):
     """Is an entry of a corner known too badly?"""
     for c in range(3):
-        if corner[3 + c] > COARSE * corner[c]:
+        if not corner[3 + c] <= COARSE * corner[c]:
             return True
     return False
+
+
+@kernel
+def _times(a, b):
+    """|a| b where zero is exact: zero times an infinite error bound is zero."""
+    return 0.0 if a == 0.0 or b == 0.0 else abs(a) * b
 
 
 @kernel
@@ -274,9 +280,12 @@ def _make_corner(t, j, a, b):
         zero = L
     u = 4.0 * UNIT
     x, y, z = h1 * g2 - h2 * g1, h2 * g0 - h0 * g2, h0 * g1 - h1 * g0
-    ex = abs(h1) * d2 + e1 * (abs(g2) + d2) + abs(h2) * d1 + e2 * (abs(g1) + d1) + u * (abs(h1 * g2) + abs(h2 * g1))
-    ey = abs(h2) * d0 + e2 * (abs(g0) + d0) + abs(h0) * d2 + e0 * (abs(g2) + d2) + u * (abs(h2 * g0) + abs(h0 * g2))
-    ez = abs(h0) * d1 + e0 * (abs(g1) + d1) + abs(h1) * d0 + e1 * (abs(g0) + d0) + u * (abs(h0 * g1) + abs(h1 * g0))
+    ex = _times(h1, d2) + _times(g2, e1) + _times(h2, d1) + _times(g1, e2) + _times(e1, d2) + _times(e2, d1)
+    ey = _times(h2, d0) + _times(g0, e2) + _times(h0, d2) + _times(g2, e0) + _times(e2, d0) + _times(e0, d2)
+    ez = _times(h0, d1) + _times(g1, e0) + _times(h1, d0) + _times(g0, e1) + _times(e0, d1) + _times(e1, d0)
+    ex += u * (abs(h1 * g2) + abs(h2 * g1))
+    ey += u * (abs(h2 * g0) + abs(h0 * g2))
+    ez += u * (abs(h0 * g1) + abs(h1 * g0))
     if zero == L:
         z, ez = 0.0, 0.0
     corner = t.corner[1, j]
@@ -596,6 +605,8 @@ def _attempt(t, hints):
     _start(t)
     n, j = 0, np.int64(0)
     while j < t.tally[N_CORNERS]:
+        if n > 4 * t.edge.shape[2]:  # each line cuts once: overflow has made nonsense of the numbers
+            return BROKEN
         if n < hints.size:
             k = hints[n]
         else:

@@ -15,6 +15,7 @@ tile the plane even where the data are tied. The jitter of targets acts at finit
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ JITTER_BITS = 30
 """The jitter is a multiple of JITTER / 2^30: two of N points coincide with probability N^2 / 2^31."""
 
 RANK_TOLERANCE = 2.0**-50
-"""Columns (scaled to length 1) whose independent part is below this times the larger dimension are rounding errors."""
+"""Singular values (of rows scaled to length 1) below this times the larger dimension times the largest are rounding errors."""
 
 LIFT = 2.0**-50
 """Scores are lifted to 1 and this times sqrt(number of terms) times the length of the terms: eight times the standard
@@ -60,7 +61,11 @@ class Problem:
     sign: Floats  # (n_rows,) +1 for classes[1]
     X: Floats  # the user's X
     bias: float
+    to_columns: (
+        Floats | None
+    )  # (N, d') maps internal weights beta to weights z of the points with beta_user = X'z; None: not needed
     exponent: int  # rows were multiplied by 2^exponent
+    cost_exponent: int  # an internal cost is the user's times 2^cost_exponent
     seed: int  # for the names of facets
 
     @property
@@ -80,7 +85,7 @@ class Problem:
         """Finite costs (n,) and (n,) as internal homogeneous costs (n, 3), the largest entry near 1."""
         c = np.column_stack([C_pos, C_neg, np.ones_like(C_pos)])
         mantissa, exponent = np.frexp(c)
-        exponent[:, :2] -= 2 * self.exponent
+        exponent[:, :2] += self.cost_exponent
         top = np.max(np.where(c > 0, exponent, -(2**30)), axis=1, keepdims=True)
         with np.errstate(under="ignore"):
             scaled: Floats = np.ldexp(mantissa, exponent - top)
@@ -93,10 +98,10 @@ class Problem:
         top = np.maximum(np.max(c[..., :2], axis=-1), np.finfo(float).tiny)
         c = c / np.maximum(top, np.max(c, axis=-1))[..., None]
         with np.errstate(under="ignore", over="ignore"):
-            if self.exponent > 0:
-                c[..., :2] = np.ldexp(c[..., :2], 2 * self.exponent)
+            if self.cost_exponent < 0:
+                c[..., :2] = np.ldexp(c[..., :2], -self.cost_exponent)
             else:
-                c[..., 2] = np.ldexp(c[..., 2], -2 * self.exponent)
+                c[..., 2] = np.ldexp(c[..., 2], self.cost_exponent)
         scaled: Floats = c / np.max(c, axis=-1, keepdims=True)
         return scaled
 
@@ -107,18 +112,15 @@ class Problem:
         alpha: Floats = full[:, self.point] * (self.weight * cost)
         return alpha
 
-    def weights_of(self, beta: Floats, alpha: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
-        """Coefficients and intercept from internal beta, or from the user's alpha where rows were factored.
-
-        ``lossless`` marks the points that are not inside the margin.
-        """
+    def weights_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
+        """Coefficients and intercept from internal weights; ``lossless`` marks the points that are not inside the margin."""
         d = self.X.shape[1]
-        if self.data.rows.shape[1] == d + (self.bias > 0):
+        if self.to_columns is None:
             full = np.ldexp(beta, self.exponent)
             coef, intercept = full[:d], float(full[d] * self.bias) if self.bias else 0.0
         else:
-            signed = alpha * self.sign
-            coef, intercept = signed @ self.X, float(self.bias * self.bias * signed.sum())
+            z = np.ldexp(self.to_columns @ beta, 2 * self.exponent) * self.sign[self.first_rows]
+            coef, intercept = z @ self.X[self.first_rows], float(self.bias * self.bias * z.sum())
         rows = self.X[self.first_rows[lossless]]
         scores = self.sign[self.first_rows[lossless]] * (rows @ coef + intercept)
         sizes = np.sqrt(rows**2 @ coef**2 + intercept**2)
@@ -149,12 +151,14 @@ def make_problem(X: Any, y: Any, bias: float, sample_weight: Any, random_state: 
     rows = rows * sign[:, None]
     point, first = _join(rows, sign, weight)
     rows = rows[first]
-    rows, rank, kappa = _factor(rows)
+    rows, rank, kappa, to_columns = _factor(rows)
     total: Floats = np.bincount(point[point >= 0], weights=weight[point >= 0], minlength=rows.shape[0]).astype(float)
+    shift = -int(np.frexp(total.max())[1]) if total.size else 0
+    total = np.ldexp(total, shift)
     random = check_random_state(random_state)
     data = _data(rows, rank, kappa, sign[first], total, random)
     seed = int(random.randint(2**31))
-    return Problem(data, classes, point, weight, sign, X, bias, exponent, seed)
+    return Problem(data, classes, point, weight, sign, X, bias, to_columns, exponent, -2 * exponent - shift, seed)
 
 
 def _check_bias(bias: Any) -> float:
@@ -217,18 +221,53 @@ def _join(rows: Floats, sign: Floats, weight: Floats) -> tuple[npt.NDArray[np.in
     return point, np.array(first, dtype=np.intp)
 
 
-def _factor(rows: Floats) -> tuple[Floats, int, float]:
-    """Rows with at most as many columns as there are rows and the same inner products; their rank and condition."""
+def _factor(rows: Floats) -> tuple[Floats, int, float, Floats | None]:
+    """Rows with the same inner products, their rank and condition, and the way back (see ``Problem.to_columns``).
+
+    They are the rows themselves if these have no more columns than there are rows, and if their rank is what it seems: columns
+    that are dependent up to rounding only would be independent to exact arithmetic.
+    """
     n, d = rows.shape
-    if d > n:
-        rows = np.ascontiguousarray(np.transpose(np.linalg.qr(rows.T, mode="r")))
+    new = np.ascontiguousarray(np.transpose(np.linalg.qr(rows.T, mode="r"))) if d > n else rows
+    length = np.linalg.norm(rows, axis=1)
+    _, sizes, directions = np.linalg.svd(new / length[:, None], full_matrices=False) if n else (0, np.empty(0), rows)
+    rank = int(np.sum(sizes > RANK_TOLERANCE * max(n, d) * sizes[:1]))
+    if d <= n:
+        _check_scales(rows, rank)
+    if rank < new.shape[1] and (d > n or rank_exactly(rows) != rank):
+        new = np.ascontiguousarray(new @ directions[:rank].T)
+    sizes = np.linalg.svd(new, compute_uv=False) if rank else np.ones(1)
+    kappa = float(sizes[0] / max(sizes[max(rank, 1) - 1], np.finfo(float).tiny))
+    way_back: Floats | None = None if new is rows else np.transpose(np.linalg.pinv(new)).astype(float)
+    return new.astype(float, copy=False), rank, kappa, way_back
+
+
+def _check_scales(rows: Floats, rank: int) -> None:
+    """Columns that only their scale makes look dependent would get lost: an error."""
     length = np.linalg.norm(rows, axis=0)
     sizes = np.linalg.svd(rows[:, length > 0] / length[length > 0], compute_uv=False)
-    rank = int(np.sum(sizes > RANK_TOLERANCE * max(n, d)))
-    if rank == 0:
-        return rows, rank, 1.0
-    sizes = np.linalg.svd(rows, compute_uv=False)
-    return rows, rank, float(sizes[0] / max(sizes[rank - 1], np.finfo(float).tiny))
+    if np.sum(sizes > RANK_TOLERANCE * max(rows.shape) * sizes[:1]) > rank:
+        factor = length.max() / length[length > 0].min()
+        raise ValueError(f"columns of X and the bias differ in scale by a factor of {factor:.0e}: standardise the features")
+
+
+def rank_exactly(rows: Floats) -> int:
+    """Rank of a matrix of doubles as what they are, rational numbers (but for a chance of 2^-61: modulo a prime)."""
+    prime = 2**61 - 1
+    matrix = [[(f.numerator * pow(f.denominator, -1, prime)) % prime for f in map(Fraction, row)] for row in rows.tolist()]
+    rank = 0
+    for column in range(rows.shape[1]):
+        pivot = next((i for i in range(rank, len(matrix)) if matrix[i][column]), None)
+        if pivot is None:
+            continue
+        matrix[rank], matrix[pivot] = matrix[pivot], matrix[rank]
+        inverse = pow(matrix[rank][column], -1, prime)
+        for i in range(rank + 1, len(matrix)):
+            if matrix[i][column]:
+                factor = matrix[i][column] * inverse % prime
+                matrix[i] = [(a - factor * b) % prime for a, b in zip(matrix[i], matrix[rank], strict=True)]
+        rank += 1
+    return rank
 
 
 def _data(rows: Floats, rank: int, kappa: float, sign: Floats, weight: Floats, random: Any) -> Data:
@@ -265,9 +304,9 @@ def check_bounds(region: Any) -> Bounds:
     return bounds
 
 
-def make_region(bounds: Bounds, exponent: int) -> Region:
+def make_region(bounds: Bounds, cost_exponent: int) -> Region:
     """The polygon of a box of costs, in internal units, its sides in order: C- >= lo, C+ <= hi, C- <= hi, C+ >= lo."""
-    (p_lo, p_hi), (q_lo, q_hi) = (tuple(np.ldexp(b, -2 * exponent).tolist()) for b in bounds)
+    (p_lo, p_hi), (q_lo, q_hi) = (tuple(np.ldexp(b, cost_exponent).tolist()) for b in bounds)
     sides = [(0.0, 1.0, -q_lo)]
     corners = []
     if np.isfinite(p_hi):
