@@ -107,10 +107,10 @@ def ppopt_time(X, y, high):
 
 
 def compare_ppopt():
-    print("\n| N = d/2 | facets | PPOPT regions | PPOPT per region | svmatlas per facet | ratio |\n|---|---|---|---|---|---|")
+    print("\n| N = d | facets | PPOPT regions | PPOPT per region | svmatlas per facet | ratio |\n|---|---|---|---|---|---|")
     for n in (6, 8, 10, 12):
         rng = np.random.default_rng(n)
-        X, y = rng.normal(size=(n, 2 * n)), np.arange(n) % 2
+        X, y = rng.normal(size=(n, n)), np.arange(n) % 2
         atlas = svmatlas.explore(X, y, region=((0, 1), (0, 1)))
         own = best(lambda X=X, y=y: svmatlas.explore(X, y, region=((0, 1), (0, 1)))) / atlas.n_facets
         algorithm, regions, seconds = ppopt_time(X, y, 1.0)

@@ -30,7 +30,20 @@ import numpy.typing as npt
 
 from svmatlas.doubledouble import entry, kernel
 from svmatlas.exact import ExactProblem, answer, settle
-from svmatlas.facet import CODE, INSIDE, MARGIN, N_ASKED, N_CORNERS, N_REFINED, OUTSIDE, Data, Region, make_space, make_task
+from svmatlas.facet import (
+    CODE,
+    INSIDE,
+    MARGIN,
+    N_ASKED,
+    N_CORNERS,
+    N_REFINED,
+    OUTSIDE,
+    Data,
+    Region,
+    Space,
+    make_space,
+    make_task,
+)
 from svmatlas.polygon import ASKING, BROKEN, CLOSED, EMPTY, close_facet, has_coarse, is_tie
 
 Floats = npt.NDArray[np.float64]
@@ -380,6 +393,7 @@ class Engine:
         self.words = words
         self.exact = ExactProblem(data, region)
         self.n_jobs = n_jobs
+        self.spaces = [make_space(data, region) for _ in range(n_jobs)]
         self.n_refined = 0
         self.n_exact = 0
 
@@ -394,13 +408,14 @@ class Engine:
 
     def _close_parallel(self, layer: Layer, which: Ints) -> Closed:
         if self.n_jobs == 1 or which.size < 2 * self.n_jobs:
-            return self._close(layer, which)
+            return self._close(layer, which, self.spaces[0])
         with ThreadPoolExecutor(self.n_jobs) as pool:
-            return join(list(pool.map(lambda part: self._close(layer, part), np.array_split(which, self.n_jobs))))
+            parts = np.array_split(which, self.n_jobs)
+            return join(list(pool.map(lambda part, space: self._close(layer, part, space), parts, self.spaces)))
 
-    def _close(self, layer: Layer, which: Ints) -> Closed:
+    def _close(self, layer: Layer, which: Ints, space: Space) -> Closed:
         """Close some facets; those that ask are closed again with exact answers until they ask no more."""
-        out, n_asked = self._attempt(layer, which, [])
+        out, n_asked = self._attempt(layer, which, [], space)
         if np.all(out.outcome == CLOSED):
             return _closed(out)
         answers: list[Ints] = [np.empty((0, 5), dtype=np.intp) for _ in which]
@@ -417,10 +432,10 @@ class Engine:
                 answers[f] = np.concatenate([answers[f], answer(self.exact, layer.states[which[f]], questions)])
             pending = pending[out.outcome != CLOSED]
             if pending.size:
-                out, n_asked = self._attempt(layer, which[pending], [answers[f] for f in pending])
+                out, n_asked = self._attempt(layer, which[pending], [answers[f] for f in pending], space)
         return join([part for part in done if part is not None])
 
-    def _attempt(self, layer: Layer, which: Ints, answers: list[Ints]) -> tuple[Buffers, int]:
+    def _attempt(self, layer: Layer, which: Ints, answers: list[Ints], space: Space) -> tuple[Buffers, int]:
         """One run of the kernel: the buffers, and how many questions there are in them."""
         out = _make_buffers(which.size)
         answer_at = np.zeros(which.size + 1, dtype=np.intp)
@@ -428,7 +443,7 @@ class Engine:
             np.cumsum([a.shape[0] for a in answers], out=answer_at[1:])
         known = np.concatenate(answers) if answers else np.empty((0, 5), dtype=np.intp)
         n_asked, refined = _close_some(
-            self.data, self.region, make_space(self.data, self.region), self.words, layer.keys, layer.states,
+            self.data, self.region, space, self.words, layer.keys, layer.states,
             layer.hint_at, layer.hints, which, answer_at, known, out,
         )  # fmt: skip
         self.n_refined += int(refined)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -61,9 +62,7 @@ class Problem:
     sign: Floats  # (n_rows,) +1 for classes[1]
     X: Floats  # the user's X
     bias: float
-    to_columns: (
-        Floats | None
-    )  # (N, d') maps internal weights beta to weights z of the points with beta_user = X'z; None: not needed
+    factored: bool  # the rows were replaced by others with the same inner products
     exponent: int  # rows were multiplied by 2^exponent
     cost_exponent: int  # an internal cost is the user's times 2^cost_exponent
     seed: int  # for the names of facets
@@ -73,7 +72,13 @@ class Problem:
         """Number of distinct points."""
         return int(self.data.rows.shape[0])
 
-    @property
+    @cached_property
+    def to_points(self) -> Floats:
+        """(N, r): maps internal weights beta to z with beta = X'z."""
+        inverse: Floats = np.transpose(np.linalg.pinv(self.data.rows))
+        return inverse
+
+    @cached_property
     def first_rows(self) -> npt.NDArray[np.intp]:
         """The first row of the user's X at each point."""
         first = np.full(self.n_points, -1, dtype=np.intp)
@@ -115,11 +120,11 @@ class Problem:
     def weights_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
         """Coefficients and intercept from internal weights; ``lossless`` marks the points that are not inside the margin."""
         d = self.X.shape[1]
-        if self.to_columns is None:
+        if not self.factored:
             full = np.ldexp(beta, self.exponent)
             coef, intercept = full[:d], float(full[d] * self.bias) if self.bias else 0.0
         else:
-            z = np.ldexp(self.to_columns @ beta, 2 * self.exponent) * self.sign[self.first_rows]
+            z = np.ldexp(self.to_points @ beta, 2 * self.exponent) * self.sign[self.first_rows]
             coef, intercept = z @ self.X[self.first_rows], float(self.bias * self.bias * z.sum())
         rows = self.X[self.first_rows[lossless]]
         scores = self.sign[self.first_rows[lossless]] * (rows @ coef + intercept)
@@ -151,14 +156,15 @@ def make_problem(X: Any, y: Any, bias: float, sample_weight: Any, random_state: 
     rows = rows * sign[:, None]
     point, first = _join(rows, sign, weight)
     rows = rows[first]
-    rows, rank, kappa, to_columns = _factor(rows)
+    signed = rows
+    rows, rank, kappa = _factor(signed)
     total: Floats = np.bincount(point[point >= 0], weights=weight[point >= 0], minlength=rows.shape[0]).astype(float)
     shift = -int(np.frexp(total.max())[1]) if total.size else 0
     total = np.ldexp(total, shift)
     random = check_random_state(random_state)
     data = _data(rows, rank, kappa, sign[first], total, random)
     seed = int(random.randint(2**31))
-    return Problem(data, classes, point, weight, sign, X, bias, to_columns, exponent, -2 * exponent - shift, seed)
+    return Problem(data, classes, point, weight, sign, X, bias, rows is not signed, exponent, -2 * exponent - shift, seed)
 
 
 def _check_bias(bias: Any) -> float:
@@ -221,25 +227,27 @@ def _join(rows: Floats, sign: Floats, weight: Floats) -> tuple[npt.NDArray[np.in
     return point, np.array(first, dtype=np.intp)
 
 
-def _factor(rows: Floats) -> tuple[Floats, int, float, Floats | None]:
-    """Rows with the same inner products, their rank and condition, and the way back (see ``Problem.to_columns``).
+def _factor(rows: Floats) -> tuple[Floats, int, float]:
+    """Rows with the same inner products, their rank and condition.
 
     They are the rows themselves if these have no more columns than there are rows, and if their rank is what it seems: columns
     that are dependent up to rounding only would be independent to exact arithmetic.
     """
     n, d = rows.shape
     new = np.ascontiguousarray(np.transpose(np.linalg.qr(rows.T, mode="r"))) if d > n else rows
-    length = np.linalg.norm(rows, axis=1)
-    _, sizes, directions = np.linalg.svd(new / length[:, None], full_matrices=False) if n else (0, np.empty(0), rows)
-    rank = int(np.sum(sizes > RANK_TOLERANCE * max(n, d) * sizes[:1]))
-    if d <= n:
-        _check_scales(rows, rank)
-    if rank < new.shape[1] and (d > n or rank_exactly(rows) != rank):
-        new = np.ascontiguousarray(new @ directions[:rank].T)
-    sizes = np.linalg.svd(new, compute_uv=False) if rank else np.ones(1)
-    kappa = float(sizes[0] / max(sizes[max(rank, 1) - 1], np.finfo(float).tiny))
-    way_back: Floats | None = None if new is rows else np.transpose(np.linalg.pinv(new)).astype(float)
-    return new.astype(float, copy=False), rank, kappa, way_back
+    sizes = np.linalg.svd(new, compute_uv=False)
+    rank, least = new.shape[1], RANK_TOLERANCE * max(n, d)
+    if n == 0 or not sizes[-1] > least * sizes[0]:
+        length = np.linalg.norm(new, axis=1)
+        _, relative, directions = np.linalg.svd(new / length[:, None], full_matrices=False) if n else (0, sizes, new)
+        rank = int(np.sum(relative > least * relative[:1]))
+        if d <= n:
+            _check_scales(rows, rank)
+        if rank < new.shape[1] and (d > n or rank_exactly(rows) != rank):
+            new = np.ascontiguousarray(new @ directions[:rank].T)
+            sizes = np.linalg.svd(new, compute_uv=False)
+    kappa = float(sizes[0] / max(sizes[rank - 1], np.finfo(float).tiny)) if rank else 1.0
+    return new, rank, kappa
 
 
 def _check_scales(rows: Floats, rank: int) -> None:
