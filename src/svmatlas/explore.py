@@ -13,17 +13,18 @@ import numpy.typing as npt
 from svmatlas.atlas import Atlas
 from svmatlas.facet import INSIDE
 from svmatlas.layers import Engine, Layer, crossed, first_layer, make_words, no_layer
+from svmatlas.locate import SHORT, distances
 from svmatlas.mesh import Recorder
 from svmatlas.problem import Bounds, Problem, check_bounds, make_problem, make_region
 
 CHUNK = 4096
 """Facets closed between two looks at the clock: some 0.1 s."""
 
-ARRIVED = 2.0**-34
-"""Relative length of an edge, and distance from one, that is told from none."""
-
 INWARD = 2.0**-20
 """The walk to a start aims this far from it towards the middle of the region, so that it ends inside a facet."""
+
+NARROW = 2.0**-10
+"""Relative width of a region below which the walk aims at its middle: its end is uncertain by 2^-34."""
 
 
 def explore(
@@ -76,16 +77,17 @@ def explore(
         The map. ``atlas.complete`` is False if it was stopped, also by Ctrl-C.
 
     """
-    problem = make_problem(X, y, bias, sample_weight, random_state)
     bounds = check_bounds(region)
     start = _check_start(start, bounds)
     limit = _check_limit(max_facets, time_budget)
+    jobs = _count_jobs(n_jobs)
+    problem = make_problem(X, y, bias, sample_weight, random_state)
     words = make_words(problem.n_points, np.random.default_rng(problem.seed))
     state = np.full(problem.n_points, INSIDE, dtype=np.int8)
     if start is not None or bounds[0][0] > 0 or bounds[1][0] > 0:
         state = walk_to(problem, state, words, start or (bounds[0][0], bounds[1][0]), bounds)
     area = make_region(bounds, problem.cost_exponent)
-    engine = Engine(problem.data, area, words, _count_jobs(n_jobs))
+    engine = Engine(problem.data, area, words, jobs)
     recorder = Recorder(state)
     with _bar(progress) as show:
         complete = _run(engine, first_layer(state, words), recorder, *limit, show)
@@ -133,30 +135,16 @@ def walk_to(
     while True:
         layer = first_layer(state, words)
         closed = engine.cef(layer, 1)
-        beyond = _beyond(closed.corner, goal_c)
+        beyond = distances(closed.corner, goal_c)
         beyond[closed.code < 0] = np.inf
-        if not beyond.min() < -ARRIVED:
+        if not beyond.min() < -SHORT:
             return state
         # The edge that the goal is furthest beyond; a facet that is seen again is left by any edge that leads nearer.
         edge = int(beyond.argmin())
         if int(layer.keys[0]) in seen:
-            edge = int(random.choice(np.flatnonzero(beyond < -ARRIVED)))
+            edge = int(random.choice(np.flatnonzero(beyond < -SHORT)))
         seen.add(int(layer.keys[0]))
         state = crossed(state, int(closed.code[edge]))
-
-
-def _beyond(corner: npt.NDArray[np.float64], goal: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Relative distance of a point from the edges of a polygon, negative beyond an edge; infinite for edges of no length."""
-    a, b = np.roll(corner, 1, axis=0), corner
-    plus = np.column_stack([a[:, 1] * b[:, 2], a[:, 2] * b[:, 0], a[:, 0] * b[:, 1]])
-    minus = np.column_stack([a[:, 2] * b[:, 1], a[:, 0] * b[:, 2], a[:, 1] * b[:, 0]])
-    total = plus + minus
-    length = np.max(np.divide(np.abs(plus - minus), total, out=np.zeros_like(total), where=total > 0), axis=1)
-    size = total @ goal
-    known = (length > ARRIVED) & (size > 0)
-    beyond = np.full(len(a), np.inf)
-    np.divide((plus - minus) @ goal, size * length, out=beyond, where=known)
-    return beyond
 
 
 def _inside(goal: tuple[float, float], bounds: Bounds) -> tuple[float, float]:
@@ -164,7 +152,8 @@ def _inside(goal: tuple[float, float], bounds: Bounds) -> tuple[float, float]:
     moved = []
     for value, (lo, hi) in zip(goal, bounds, strict=True):
         middle = (lo + hi) / 2 if np.isfinite(hi) else 2 * max(lo, value, np.finfo(float).tiny ** 0.5)
-        moved.append(value + INWARD * (middle - value))
+        thin = hi - lo < NARROW * hi
+        moved.append(middle if thin else value + INWARD * (middle - value))
     return moved[0], moved[1]
 
 
