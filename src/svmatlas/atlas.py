@@ -31,6 +31,9 @@ class Partition(NamedTuple):
 ALARM = 1e-11
 """Relative duality gap of a solution beyond which another facet is looked for: rounding leaves some 1e-14."""
 
+SEARCHED = 512
+"""Facets nearby that are tried then."""
+
 LOST = 1e-6
 """Relative duality gap beyond which costs are taken to lie outside the explored part of a partial atlas."""
 
@@ -248,7 +251,7 @@ class Atlas:
 
     def _search(self, point: Floats) -> tuple[int, Solution]:
         """The facet nearby whose solution at a point has the smallest gap, and that solution, if need be exactly."""
-        near = self._locator.near(point)
+        near = self._locator.near(point, SEARCHED)
         data, states = self._problem.data, self._states(near)
         trials = solve(data, self._region, states, np.repeat(point[None], near.size, axis=0))
         best = int(np.argmin(trials.gap))

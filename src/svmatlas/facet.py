@@ -57,7 +57,7 @@ ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, MASS = 0, 1
 SIZE, REFINED, N_PULL, PENCIL = 0, 1, 2, 4
 CODE, CHECKED, SIGN = 0, 1, 2
-N_REFINED, N_CORNERS, N_ASKED, N_LISTED = 0, 1, 2, 3
+N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
 
 SHORTENED = 0.25
 """A vector that keeps less than this share of its length is orthogonalised again (loss of orthogonality <= 4 roundoffs)."""
@@ -116,7 +116,7 @@ class Task(structref.StructRefProxy):
     corner (2, cap, 6)              corner j between edges j and j + 1, and its error bounds
     listed, asked (n, 4)            codes to be looked at again; questions for exact arithmetic
     exact (cap, 9)                  lines in double-double
-    tally                           N_REFINED, N_CORNERS, N_ASKED, N_LISTED
+    tally                           N_REFINED, N_CORNERS, N_ASKED, N_LISTED; CROSS the two codes in the last row of exact
     """
 
 
@@ -166,7 +166,7 @@ def make_space(data: Data, region: Region) -> Space:
         listed=np.zeros(2 * cap, i),
         asked=np.zeros((2 * cap, 4), i),
         exact=np.zeros((cap, 9)),
-        tally=np.zeros(4, i),
+        tally=np.zeros(6, i),
     )
 
 
@@ -515,6 +515,16 @@ def slope_dd(t, c):
         size += t.column[PULL, c, j] ** 2
     error = t.bound[ETA_DD, U] * np.sqrt(size) + t.bound[ETA_DD, c] * t.bound[LENGTH, U]
     return sh, sl, error
+
+
+@kernel
+def rest_dd(t, i):
+    """t_i - x_i.Beta_l from double-double, rounded, and its error."""
+    g, g_lo = dot_dd(t, i, L)
+    n, _ = dd_add(1.0, t.jitter * t.point[TARGET_LO, i], -g, -g_lo)
+    tiny = t.rows.shape[1] * UNIT_DD
+    error = t.point[NORM, i] * (t.bound[ETA_DD, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT_DD
+    return n, error + 2.0 * UNIT * abs(n)
 
 
 @kernel

@@ -83,7 +83,7 @@ def _walk(vertices, at, corners, neighbour, tie, starts, points):
         for _ in range(limit):
             place, depth = _worst_edge(vertices, at, corners, f, points[n])
             if depth >= -ROUNDING:
-                if not tie[f]:
+                if depth < np.inf and not tie[f]:
                     out[n] = f
                 break
             f = neighbour[place]
@@ -128,9 +128,9 @@ class Locator:
             found[n] = self._search(points[n])
         return found
 
-    def near(self, point: Floats) -> Ints:
+    def near(self, point: Floats, count: int = 64) -> Ints:
         """The true facets nearest to a point."""
-        _, near = self.tree.query(_flatten(point[None])[0], k=min(64, self.true.size))
+        _, near = self.tree.query(_flatten(point[None])[0], k=min(count, self.true.size))
         facets: Ints = self.true[np.atleast_1d(near)]
         return facets
 

@@ -21,11 +21,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_mul, kernel
+from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel
 from svmatlas.facet import (
+    BETA_HI,
+    BETA_LO,
     CHECKED,
     CODE,
+    CROSS,
     ETA,
+    ETA_DD,
     LENGTH,
     MARGIN,
     MEMBER,
@@ -38,9 +42,11 @@ from svmatlas.facet import (
     OUTSIDE,
     PENCIL,
     REFINED,
+    SCRATCH,
     SIGN,
     SIZE,
     SLOT,
+    TARGET_LO,
     L,
     P,
     Q,
@@ -49,6 +55,7 @@ from svmatlas.facet import (
     line_dd,
     pencil_dd,
     refine,
+    rest_dd,
     score_lines,
     slope,
     slope_dd,
@@ -83,6 +90,9 @@ ties that are only so up to rounding of the data (2^-53 against 2^-48 then) add 
 
 TINY = 1e-300
 """In place of an entry of a corner that rounding made zero or negative: all costs are positive where they are not zero."""
+
+NO_CODE = -(2**40)
+"""A code that no line has."""
 
 NONE, ASK = -1, -2
 """Answers of a check that names no line: the corner is good; it has questions. (Sides are never named.)"""
@@ -138,34 +148,31 @@ def _minor(ah, al, bh, bl, ch, cl, dh, dl, ea, eb, ec, ed):
 
 
 @kernel
-def _cross_dd(t, a, b, k):
-    """h_a x h_b in double-double, turned into the triangle, into exact[0]; the line k into exact[2] unless it is a.
+def _cross_dd(t, a, b):
+    """h_a x h_b in double-double, turned into the triangle, into the last row of ``exact``, unless it is there already.
 
-    Returns whether the direction of the cross product is certain.
+    Returns whether its direction is certain.
     """
-    x = t.exact
-    for n in range(3):
-        code = a if n == 0 else (b if n == 1 else k)
-        if n < 2 or k != a:
-            line_dd(t, code, x[n])
-    v = t.exact[3]
+    end = t.exact.shape[0]
+    v, x, y = t.exact[end - 1], t.exact[end - 2], t.exact[end - 3]
+    if t.tally[CROSS] != a or t.tally[CROSS + 1] != b:
+        line_dd(t, a, x)
+        line_dd(t, b, y)
+        for c in range(3):
+            i, j = (c + 1) % 3, (c + 2) % 3
+            v[c], v[3 + c], v[6 + c] = _minor(
+                x[i], x[3 + i], x[j], x[3 + j], y[i], y[3 + i], y[j], y[3 + j], x[6 + i], x[6 + j], y[6 + i], y[6 + j]
+            )
+        if _ends(t, a) & _ends(t, b) & 8 != 0:
+            v[2], v[5], v[8] = 0.0, 0.0, 0.0
+        t.tally[CROSS], t.tally[CROSS + 1] = a, b
     top = 0
-    for c in range(3):
-        i, j = (c + 1) % 3, (c + 2) % 3
-        v[c], v[3 + c], v[6 + c] = _minor(
-            x[0, i], x[0, 3 + i], x[0, j], x[0, 3 + j], x[1, i], x[1, 3 + i], x[1, j], x[1, 3 + j],
-            x[0, 6 + i], x[0, 6 + j], x[1, 6 + i], x[1, 6 + j],
-        )  # fmt: skip
-    if _ends(t, a) & _ends(t, b) & 8 != 0:
-        v[2], v[5], v[8] = 0.0, 0.0, 0.0
     for c in range(1, 3):
         if abs(v[c]) > abs(v[top]):
             top = c
-    turn = 1.0 if v[top] > 0 else -1.0
-    for c in range(6):
-        x[0, c] = turn * v[c]
-    for c in range(6, 9):
-        x[0, c] = v[c]
+    if v[top] < 0.0:
+        for c in range(6):
+            v[c] = -v[c]
     return abs(v[top]) > v[6 + top]
 
 
@@ -175,8 +182,10 @@ def _sign_dd(t, k, a, b):
     if t.counts[REFINED] == 0:
         return UNKNOWN
     if t.counts[REFINED] == 1:
-        sure = _cross_dd(t, a, b, k)
-        v, h = t.exact[0], t.exact[2]
+        sure = _cross_dd(t, a, b)
+        end = t.exact.shape[0]
+        v, h = t.exact[end - 1], t.exact[end - 2]
+        line_dd(t, k, h)
         s, sl, bound = 0.0, 0.0, 0.0
         for c in range(3):
             p, pl = dd_mul(v[c], v[3 + c], h[c], h[3 + c])
@@ -292,13 +301,12 @@ def _make_corner(t, j, a, b):
     _store_corner(corner, x, y, z, ex, ey, ez)
     if t.counts[REFINED] != 1 or not _is_coarse(corner):
         return
-    _cross_dd(t, a, b, a)
-    v = t.exact[0]
-    if zero >= 0:
-        v[zero], v[6 + zero] = 0.0, 0.0
-    for c in range(3):
-        v[6 + c] += UNIT * abs(v[c])
-    _store_corner(corner, v[0], v[1], v[2], v[6], v[7], v[8])
+    _cross_dd(t, a, b)
+    v = t.exact[t.exact.shape[0] - 1]
+    x = (0.0 if zero == P else v[0]), (0.0 if zero == Q else v[1]), (0.0 if zero == L else v[2])
+    e = (0.0 if zero == P else v[6]), (0.0 if zero == Q else v[7]), (0.0 if zero == L else v[8])
+    u = UNIT
+    _store_corner(corner, x[0], x[1], x[2], e[0] + u * abs(x[0]), e[1] + u * abs(x[1]), e[2] + u * abs(x[2]))
 
 
 @kernel
@@ -412,6 +420,45 @@ def _check_few(t, j):
 
 
 @kernel
+def _weights_dd(t, j):
+    """Homogeneous weights beta = Beta v at corner j in double-double, into the scratch columns; returns error and length."""
+    n = t.tally[N_CORNERS]
+    if not _cross_dd(t, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
+        return np.inf, np.inf
+    v = t.exact[t.exact.shape[0] - 1]
+    error, length = 0.0, 0.0
+    for c in range(3):
+        size = t.bound[LENGTH, c]
+        error += t.bound[ETA_DD, c] * (abs(v[c]) + v[6 + c]) + size * v[6 + c]
+        length += size * abs(v[c])
+    for i in range(t.column.shape[2]):
+        s, sl = 0.0, 0.0
+        for c in range(3):
+            p, pl = dd_mul(t.column[BETA_HI, c, i], t.column[BETA_LO, c, i], v[c], v[3 + c])
+            s, sl = dd_add(s, sl, p, pl)
+        t.column[SCRATCH, 0, i], t.column[SCRATCH, 1, i] = s, sl
+    return error + 16.0 * UNIT_DD * length, length
+
+
+@kernel
+def _score_sign_dd(t, k, error, length):
+    """Sign of a score line at the corner whose weights are in the scratch columns, or UNKNOWN.
+
+    All points that are tied at a corner are told apart by one product each.
+    """
+    i = k >> 1
+    v = t.exact[t.exact.shape[0] - 1]
+    s, sl = dd_mul(v[2], v[5], -1.0, -t.jitter * t.point[TARGET_LO, i])
+    for j in range(t.column.shape[2]):
+        s, sl = dd_axpy(s, sl, t.rows[i, j], t.column[SCRATCH, 0, j], t.column[SCRATCH, 1, j])
+    bound = t.point[NORM, i] * (error + t.column.shape[2] * UNIT_DD * length) + 2.0 * v[8] + 16.0 * UNIT_DD * abs(v[2])
+    if not abs(s) > bound:
+        return UNKNOWN
+    t.tally[N_REFINED] += 1
+    return 1 if (s > 0) == (t.state[i] == OUTSIDE) else -1
+
+
+@kernel
 def _check_corner(t, j):
     """The line by which to clip since corner j is beyond it; NONE if the corner is good; ASK if that is not known."""
     t.tally[N_LISTED] = 0
@@ -421,9 +468,17 @@ def _check_corner(t, j):
     if worst != NONE:
         return worst
     unknown = False
+    quick = t.counts[REFINED] == 1 and t.tally[N_LISTED] > 4 and t.counts[SIZE] < t.rank - 1
+    error, length = np.inf, np.inf
+    if quick:
+        error, length = _weights_dd(t, j)
     for n in range(t.tally[N_LISTED]):
         k = t.listed[n]
-        sign = _sign(t, k, j)
+        sign = UNKNOWN
+        if quick and t.members[SLOT, k >> 1] < 0:
+            sign = _score_sign_dd(t, k, error, length)
+        if sign == UNKNOWN:
+            sign = _sign(t, k, j)
         if sign == -1:
             return k
         unknown = unknown or sign == UNKNOWN
@@ -464,13 +519,19 @@ def _is_flat(t):
 
 
 @kernel
-def _bounds(t, i):
-    """Interval of the bound v_i = n_i / s_i in doubles, and the side: 0 lower, 1 upper, -1 not known."""
+def _bounds(t, i, refined):
+    """Interval of the bound v_i = n_i / s_i, and the side: 0 lower, 1 upper, -1 not known.
+
+    n_i, which is all jitter where the data are tied, is taken from doubles or from double-double.
+    """
     norm = t.point[NORM, i]
     tiny = t.rows.shape[1] * UNIT
     s, n = t.score[P, i], -t.score[L, i]
     es = norm * (t.bound[ETA, U] + tiny * t.bound[LENGTH, U])
     en = norm * (t.bound[ETA, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT
+    if refined:
+        n, en = rest_dd(t, i)
+        n = n if t.state[i] == OUTSIDE else -n
     if not abs(s) > es:
         return n, (abs(s) + es), en, -1
     v = n / s
@@ -479,24 +540,20 @@ def _bounds(t, i):
 
 
 @kernel
-def _list_pencil(t):
-    """List the points that can have the tightest bound on either side; returns how many for each, and how many unsure."""
+def _narrow(t, refined):
+    """Keep of the listed points those that can have the tightest bound on a side; returns how many for each, and unsure."""
     lower, upper = -np.inf, np.inf
-    for i in range(t.state.size):
-        if t.state[i] != MARGIN:
-            lo, hi, _, side = _bounds(t, i)
-            if side == 0:
-                lower = max(lower, lo)
-            elif side == 1:
-                upper = min(upper, hi)
+    for n in range(t.tally[N_LISTED]):
+        lo, hi, en, side = _bounds(t, t.listed[n] >> 1, refined)
+        t.exact[n, 0], t.exact[n, 1], t.exact[n, 2], t.exact[n, 3] = lo, hi, en, side
+        if side == 0:
+            lower = max(lower, lo)
+        elif side == 1:
+            upper = min(upper, hi)
     reach = max(abs(lower), abs(upper))
-    n_lower, n_upper, n_unsure = 0, 0, 0
-    t.tally[N_LISTED] = 0
-    for i in range(t.state.size):
-        if t.state[i] == MARGIN:
-            continue
-        lo, hi, en, side = _bounds(t, i)
-        code = 2 * i + (0 if t.state[i] == OUTSIDE else 1)
+    n_lower, n_upper, n_unsure, kept = 0, 0, 0, 0
+    for n in range(t.tally[N_LISTED]):
+        lo, hi, en, side = t.exact[n, 0], t.exact[n, 1], t.exact[n, 2], t.exact[n, 3]
         if side == 0 and not hi < lower:
             n_lower += 1
         elif side == 1 and not lo > upper:
@@ -505,7 +562,9 @@ def _list_pencil(t):
             n_unsure += 1
         else:
             continue
-        _list(t, code)
+        t.listed[kept] = t.listed[n]
+        kept += 1
+    t.tally[N_LISTED] = kept
     return n_lower, n_upper, n_unsure
 
 
@@ -562,7 +621,12 @@ def _reduce_pencil(t):
     flat = _is_flat(t)
     if flat == 1:
         return CLOSED
-    n_lower, n_upper, n_unsure = _list_pencil(t)
+    t.tally[N_LISTED] = 0
+    for i in range(t.state.size):
+        if t.state[i] != MARGIN:
+            _list(t, 2 * i + (0 if t.state[i] == OUTSIDE else 1))
+    for level in range(2 if t.counts[REFINED] == 1 else 1):
+        n_lower, n_upper, n_unsure = _narrow(t, level == 1)
     if flat == 0 and n_unsure == 0 and n_lower <= 1 and n_upper <= 1:
         for n in range(t.tally[N_LISTED]):
             i = t.listed[n] >> 1
@@ -644,6 +708,7 @@ def close_facet(t, hints):
         if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and has_coarse(t))):
             return outcome
         refine(t)
+        t.tally[CROSS] = NO_CODE
 
 
 # ----------------------------------------------------------------------------------------------------------------------

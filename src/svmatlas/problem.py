@@ -41,6 +41,9 @@ JITTER_BITS = 30
 RANK_TOLERANCE = 2.0**-50
 """Singular values (of rows scaled to length 1) below this times the larger dimension times the largest are rounding errors."""
 
+WILD = 1e30
+"""A condition of the rows beyond which products of a few entries would leave the range of doubles."""
+
 LIFT = 2.0**-50
 """Scores are lifted to 1 and this times sqrt(number of terms) times the length of the terms: eight times the standard
 deviation of the rounding errors of a sum, so that they round to 1 or more whoever adds them up."""
@@ -63,6 +66,7 @@ class Problem:
     X: Floats  # the user's X
     bias: float
     factored: bool  # the rows were replaced by others with the same inner products
+    turn: Floats | None  # see _factor
     exponent: int  # rows were multiplied by 2^exponent
     cost_exponent: int  # an internal cost is the user's times 2^cost_exponent
     seed: int  # for the names of facets
@@ -73,10 +77,14 @@ class Problem:
         return int(self.data.rows.shape[0])
 
     @cached_property
-    def to_points(self) -> Floats:
-        """(N, r): maps internal weights beta to z with beta = X'z."""
-        inverse: Floats = np.transpose(np.linalg.pinv(self.data.rows))
-        return inverse
+    def basis(self) -> Floats:
+        """(d, r) orthonormal: internal weights of factored rows are coordinates in it."""
+        d = self.X.shape[1] + (self.bias > 0)
+        if d <= self.n_points and self.turn is not None:
+            return self.turn
+        rows, _ = _scale(_augment(self.X, self.bias))
+        basis: Floats = np.linalg.qr((rows * self.sign[:, None])[self.first_rows].T)[0]
+        return basis if self.turn is None else basis @ self.turn
 
     @cached_property
     def first_rows(self) -> npt.NDArray[np.intp]:
@@ -120,12 +128,8 @@ class Problem:
     def weights_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
         """Coefficients and intercept from internal weights; ``lossless`` marks the points that are not inside the margin."""
         d = self.X.shape[1]
-        if not self.factored:
-            full = np.ldexp(beta, self.exponent)
-            coef, intercept = full[:d], float(full[d] * self.bias) if self.bias else 0.0
-        else:
-            z = np.ldexp(self.to_points @ beta, 2 * self.exponent) * self.sign[self.first_rows]
-            coef, intercept = z @ self.X[self.first_rows], float(self.bias * self.bias * z.sum())
+        full = np.ldexp(self.basis @ beta if self.factored else beta, self.exponent)
+        coef, intercept = full[:d], float(full[d] * self.bias) if self.bias else 0.0
         rows = self.X[self.first_rows[lossless]]
         scores = self.sign[self.first_rows[lossless]] * (rows @ coef + intercept)
         sizes = np.sqrt(rows**2 @ coef**2 + intercept**2)
@@ -152,19 +156,21 @@ def make_problem(X: Any, y: Any, bias: float, sample_weight: Any, random_state: 
     bias = _check_bias(bias)
     classes, sign = _check_labels(y)
     weight = _check_weights(sample_weight, X.shape[0], sign)
-    rows, exponent = _scale(np.column_stack([X, np.full(X.shape[0], bias)]) if bias else X)
+    rows, exponent = _scale(_augment(X, bias))
     rows = rows * sign[:, None]
     point, first = _join(rows, sign, weight)
     rows = rows[first]
     signed = rows
-    rows, rank, kappa = _factor(signed)
+    rows, rank, kappa, turn = _factor(signed)
     total: Floats = np.bincount(point[point >= 0], weights=weight[point >= 0], minlength=rows.shape[0]).astype(float)
     shift = -int(np.frexp(total.max())[1]) if total.size else 0
     total = np.ldexp(total, shift)
     random = check_random_state(random_state)
     data = _data(rows, rank, kappa, sign[first], total, random)
     seed = int(random.randint(2**31))
-    return Problem(data, classes, point, weight, sign, X, bias, rows is not signed, exponent, -2 * exponent - shift, seed)
+    return Problem(
+        data, classes, point, weight, sign, X, bias, rows is not signed, turn, exponent, -2 * exponent - shift, seed
+    )
 
 
 def _check_bias(bias: Any) -> float:
@@ -194,6 +200,10 @@ def _check_weights(sample_weight: Any, n: int, sign: Floats) -> Floats:
     if not (np.any(weight[sign > 0] > 0) and np.any(weight[sign < 0] > 0)):
         raise ValueError("sample_weight is zero for all rows of a class")
     return weight
+
+
+def _augment(X: Floats, bias: float) -> Floats:
+    return np.column_stack([X, np.full(X.shape[0], bias)]) if bias else X
 
 
 def _scale(rows: Floats) -> tuple[Floats, int]:
@@ -227,14 +237,14 @@ def _join(rows: Floats, sign: Floats, weight: Floats) -> tuple[npt.NDArray[np.in
     return point, np.array(first, dtype=np.intp)
 
 
-def _factor(rows: Floats) -> tuple[Floats, int, float]:
-    """Rows with the same inner products, their rank and condition.
+def _factor(rows: Floats) -> tuple[Floats, int, float, Floats | None]:
+    """Rows with the same inner products, their rank, their condition, and the turn that they got beside the QR factor.
 
     They are the rows themselves if these have no more columns than there are rows, and if their rank is what it seems: columns
     that are dependent up to rounding only would be independent to exact arithmetic.
     """
     n, d = rows.shape
-    new = np.ascontiguousarray(np.transpose(np.linalg.qr(rows.T, mode="r"))) if d > n else rows
+    new, turn = (np.transpose(np.linalg.qr(rows.T, mode="r")) if d > n else rows), None
     sizes = np.linalg.svd(new, compute_uv=False)
     rank, least = new.shape[1], RANK_TOLERANCE * max(n, d)
     if n == 0 or not sizes[-1] > least * sizes[0]:
@@ -244,10 +254,25 @@ def _factor(rows: Floats) -> tuple[Floats, int, float]:
         if d <= n:
             _check_scales(rows, rank)
         if rank < new.shape[1] and (d > n or rank_exactly(rows) != rank):
-            new = np.ascontiguousarray(new @ directions[:rank].T)
+            turn = directions[:rank].T
+            new = new @ turn
             sizes = np.linalg.svd(new, compute_uv=False)
     kappa = float(sizes[0] / max(sizes[rank - 1], np.finfo(float).tiny)) if rank else 1.0
-    return new, rank, kappa
+    if kappa > WILD:
+        raise ValueError(f"rows of X and the bias differ in scale by a factor of {kappa:.0e}: standardise the features")
+    if new is not rows:
+        new = _opposite(rows, np.ascontiguousarray(new))
+    return new, rank, kappa, turn
+
+
+def _opposite(rows: Floats, new: Floats) -> Floats:
+    """Rows that were exactly opposite (one point with both labels) are so again."""
+    seen = {(-row + 0.0).tobytes(): i for i, row in enumerate(rows)}
+    for i, row in enumerate(rows):
+        j = seen.get((row + 0.0).tobytes(), i)
+        if j < i:
+            new[i] = -new[j]
+    return new
 
 
 def _check_scales(rows: Floats, rank: int) -> None:

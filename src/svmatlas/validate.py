@@ -224,7 +224,10 @@ def _check_kkt(atlas: Atlas) -> tuple[float, int]:
 def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> tuple[float, tuple[float, float] | None]:
     """The largest relative duality gap at random costs, and where."""
     problem, random = atlas._problem, check_random_state(random_state)
-    p, q = (_draw(bounds, 2.0**-problem.cost_exponent, n_costs, random) for bounds in atlas.region)
+    p, q = (
+        _draw(bounds, float(np.ldexp(1.0, int(np.clip(-problem.cost_exponent, -1000, 1000)))), n_costs, random)
+        for bounds in atlas.region
+    )
     c = problem.homogeneous(p, q)
     if not atlas.complete:
         held = atlas._locator(c) >= 0
@@ -246,6 +249,7 @@ def _draw(bounds: tuple[float, float], unit: float, n: int, random: Any) -> Floa
     if low >= high:
         low, high = max(1e-6 * unit, tiny), min(1e6 * unit, huge)
     if not max(low, bounds[0]) < min(high, bounds[1]):
-        low, high = max(bounds[0], bounds[1] * 1e-12 if np.isfinite(bounds[1]) else 0.0), min(bounds[1], bounds[0] * 1e12)
+        finite = np.isfinite(bounds[1])
+        low, high = (bounds[1] * 1e-12, bounds[1]) if finite else (bounds[0], min(bounds[0] * 1e12, huge))
     cost: Floats = np.exp(random.uniform(np.log(max(low, bounds[0])), np.log(min(high, bounds[1])), n))
     return np.clip(cost, *bounds)
