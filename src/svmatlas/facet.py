@@ -38,7 +38,7 @@ import numpy.typing as npt
 from numba import types
 from numba.experimental import structref
 
-from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel
+from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel, two_sum
 
 OUTSIDE, INSIDE, MARGIN = 0, 1, 2
 """States of a point: g > 1 and alpha = 0; g < 1 and alpha at its bound; g = 1."""
@@ -394,6 +394,18 @@ def score_lines(t):
 
 
 @kernel
+def target_dd(t, i):
+    """The jittered target of a point: the jitter is large against a rounding error, so the sum has to be made anew."""
+    return two_sum(1.0, t.jitter * t.point[TARGET_LO, i])
+
+
+@kernel
+def weight_dd(t, i):
+    """The jittered weight of a point."""
+    return two_sum(t.point[WEIGHT, i], t.jitter * t.point[WEIGHT_LO, i])
+
+
+@kernel
 def _gather_dd(t):
     """The pulls of I+ and I- in double-double; that of column U is the probe."""
     t.column[PULL_HI] = 0.0
@@ -404,7 +416,7 @@ def _gather_dd(t):
         if t.state[i] != INSIDE:
             continue
         c = t.axis[i]
-        w, w_lo = t.point[WEIGHT, i], t.jitter * t.point[WEIGHT_LO, i]
+        w, w_lo = weight_dd(t, i)
         for j in range(t.rows.shape[1]):
             t.column[PULL_HI, c, j], t.column[PULL_LO, c, j] = dd_axpy(
                 t.column[PULL_HI, c, j], t.column[PULL_LO, c, j], t.rows[i, j], w, w_lo
@@ -423,7 +435,7 @@ def _residual_dd(t, m, c):
     for k in range(m):
         sh, sl = 0.0, 0.0
         if c == L:
-            sh, sl = 1.0, t.jitter * t.point[TARGET_LO, t.members[MEMBER, k]]
+            sh, sl = target_dd(t, t.members[MEMBER, k])
         for j in range(r):
             sh, sl = dd_axpy(sh, sl, -t.rows[t.members[MEMBER, k], j], t.column[BETA_HI, c, j], t.column[BETA_LO, c, j])
         t.column[RHO, 1, k] = sh + sl
@@ -521,7 +533,8 @@ def slope_dd(t, c):
 def rest_dd(t, i):
     """t_i - x_i.Beta_l from double-double, rounded, and its error."""
     g, g_lo = dot_dd(t, i, L)
-    n, _ = dd_add(1.0, t.jitter * t.point[TARGET_LO, i], -g, -g_lo)
+    h, h_lo = target_dd(t, i)
+    n, _ = dd_add(h, h_lo, -g, -g_lo)
     tiny = t.rows.shape[1] * UNIT_DD
     error = t.point[NORM, i] * (t.bound[ETA_DD, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT_DD
     return n, error + 2.0 * UNIT * abs(n)
@@ -532,7 +545,8 @@ def pencil_dd(t, i):
     """S = x_i.u and n = t_i - x_i.Beta_l in double-double, each with its error: the line is s D.(p,q) = n l."""
     sh, sl = dot_dd(t, i, U)
     gh, gl = dot_dd(t, i, L)
-    nh, nl = dd_add(1.0, t.jitter * t.point[TARGET_LO, i], -gh, -gl)
+    h, h_lo = target_dd(t, i)
+    nh, nl = dd_add(h, h_lo, -gh, -gl)
     tiny = t.rows.shape[1] * UNIT_DD
     es = t.point[NORM, i] * (t.bound[ETA_DD, U] + tiny * t.bound[LENGTH, U])
     en = t.point[NORM, i] * (t.bound[ETA_DD, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT_DD
@@ -630,7 +644,8 @@ def _score_line_dd(t, i, out):
     for c in range(3):
         out[c], out[3 + c] = dot_dd(t, i, c)
         out[6 + c] = t.point[NORM, i] * (t.bound[ETA_DD, c] + tiny * t.bound[LENGTH, c])
-    out[2], out[5] = dd_add(out[2], out[5], -1.0, -t.jitter * t.point[TARGET_LO, i])
+    h, h_lo = target_dd(t, i)
+    out[2], out[5] = dd_add(out[2], out[5], -h, -h_lo)
     out[8] += 4.0 * UNIT_DD
 
 
@@ -651,8 +666,8 @@ def line_dd(t, code, out):
         if code & 1 == 1:
             flip = -1.0
             c = t.axis[i]
-            w = t.point[WEIGHT, i]
-            out[c], out[3 + c] = dd_add(-w, -t.jitter * t.point[WEIGHT_LO, i], out[c], out[3 + c])
+            w, w_lo = weight_dd(t, i)
+            out[c], out[3 + c] = dd_add(-w, -w_lo, out[c], out[3 + c])
             out[6 + c] += UNIT_DD * w
     elif t.counts[SIZE] == t.rank - 1:
         _pencil_line_dd(t, i, out)

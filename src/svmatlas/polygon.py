@@ -46,7 +46,6 @@ from svmatlas.facet import (
     SIGN,
     SIZE,
     SLOT,
-    TARGET_LO,
     L,
     P,
     Q,
@@ -62,6 +61,7 @@ from svmatlas.facet import (
     solve_maps,
     tabulate_margin,
     tabulate_pencil,
+    target_dd,
 )  # fmt: skip
 
 UNKNOWN = 2
@@ -73,20 +73,20 @@ CLOSED, ASKING, EMPTY, BROKEN = 0, 1, 2, 3
 ASK_SIGN, ASK_PENCIL = np.arange(2)
 """Questions: (ASK_SIGN, a, b, k), the sign above; (ASK_PENCIL, k, k, k), one for each candidate k of the tightest lines."""
 
-COARSE = 1e-10
+COARSE = 1e-9
 """Corners with a larger relative error of an entry than this are computed again in double-double, so that all costs of
 all vertices are good to 1e-10 even where lines are almost parallel or costs are huge."""
 
-THIN = 1e-8
+THIN = 1e-9
 """Only facets thinner than this (relative determinant of their corners), or wholly beyond costs of 1 / THIN, are tested
-for being ties. Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
+for being ties. Ties are near JITTER = 6e-11 times their conditioning; the bound only saves time."""
 
 TIE_SHRINK = 2.0**-5
 """Ties are told by scaling the jitter with this: a facet that the jitter made shrinks with it, in area or in all."""
 
 TIE_LOSS = 2.0**-2
 """Less of its area or diameter left than this after the scaling: a tie. True facets keep theirs, ties keep 2^-5 and what
-ties that are only so up to rounding of the data (2^-53 against 2^-48 then) add to it."""
+ties that are only so up to rounding of the data (2^-53 against 2^-39 then) add to it."""
 
 TINY = 1e-300
 """In place of an entry of a corner that rounding made zero or negative: all costs are positive where they are not zero."""
@@ -448,7 +448,8 @@ def _score_sign_dd(t, k, error, length):
     """
     i = k >> 1
     v = t.exact[t.exact.shape[0] - 1]
-    s, sl = dd_mul(v[2], v[5], -1.0, -t.jitter * t.point[TARGET_LO, i])
+    h, h_lo = target_dd(t, i)
+    s, sl = dd_mul(v[2], v[5], -h, -h_lo)
     for j in range(t.column.shape[2]):
         s, sl = dd_axpy(s, sl, t.rows[i, j], t.column[SCRATCH, 0, j], t.column[SCRATCH, 1, j])
     bound = t.point[NORM, i] * (error + t.column.shape[2] * UNIT_DD * length) + 2.0 * v[8] + 16.0 * UNIT_DD * abs(v[2])
@@ -667,19 +668,19 @@ def _attempt(t, hints):
             if t.counts[PENCIL + side] >= 0:
                 tabulate_pencil(t, side)
     _start(t)
-    n, j = 0, np.int64(0)
+    clips, j = 0, np.int64(0)
     while j < t.tally[N_CORNERS]:
-        if n > 4 * t.edge.shape[2]:  # each line cuts once: overflow has made nonsense of the numbers
-            return BROKEN
-        if n < hints.size:
-            k = hints[n]
+        if clips < hints.size:
+            k = hints[clips]
         else:
             k = NONE if t.edge[0, CHECKED, j] == 1 else _check_corner(t, j)
-        n += 1
         if k == NONE:
             j += 1
             continue
         j = 0
+        clips += 1
+        if clips > 2 * t.edge.shape[2]:  # each line cuts once: overflow has made nonsense of the numbers
+            return BROKEN
         outcome = ASKING if k == ASK else _clip(t, k)
         if outcome != CLOSED:
             return outcome
