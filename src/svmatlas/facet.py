@@ -38,7 +38,7 @@ import numpy.typing as npt
 from numba import types
 from numba.experimental import structref
 
-from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel, two_sum
+from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel, two_prod, two_sum
 
 OUTSIDE, INSIDE, MARGIN = 0, 1, 2
 """States of a point: g > 1 and alpha = 0; g < 1 and alpha at its bound; g = 1."""
@@ -417,10 +417,13 @@ def _gather_dd(t):
             continue
         c = t.axis[i]
         w, w_lo = weight_dd(t, i)
+        for j in range(t.rows.shape[1]):  # the low parts add up in doubles: an error of N roundings of a rounding
+            p, e = two_prod(t.rows[i, j], w)
+            t.column[PULL_HI, c, j], f = two_sum(t.column[PULL_HI, c, j], p)
+            t.column[PULL_LO, c, j] += f + (e + t.rows[i, j] * w_lo)
+    for c in range(2):
         for j in range(t.rows.shape[1]):
-            t.column[PULL_HI, c, j], t.column[PULL_LO, c, j] = dd_axpy(
-                t.column[PULL_HI, c, j], t.column[PULL_LO, c, j], t.rows[i, j], w, w_lo
-            )
+            t.column[PULL_HI, c, j], t.column[PULL_LO, c, j] = two_sum(t.column[PULL_HI, c, j], t.column[PULL_LO, c, j])
 
 
 @kernel
@@ -481,6 +484,8 @@ def refine(t):
             t.column[ALPHA_HI, c, j], t.column[ALPHA_LO, c, j] = t.column[ALPHA, c, j], 0.0
             t.column[BETA_HI, c, j], t.column[BETA_LO, c, j] = t.column[BETA, c, j], 0.0
         floor = t.bound[ETA, c] * (4.0 * UNIT_DD / UNIT)
+        if c < L:
+            floor += (t.counts[N_PULL + c] * UNIT) ** 2 * t.bound[REAL, MASS + c]
         for _ in range(8):
             _residual_dd(t, m, c)
             left = 4.0 * gamma * kappa * _correct_dd(t, m, c)

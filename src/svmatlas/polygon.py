@@ -77,7 +77,7 @@ COARSE = 1e-9
 """Corners with a larger relative error of an entry than this are computed again in double-double, so that all costs of
 all vertices are good to 1e-10 even where lines are almost parallel or costs are huge."""
 
-THIN = 1e-9
+THIN = 1e-8
 """Only facets thinner than this (relative determinant of their corners), or wholly beyond costs of 1 / THIN, are tested
 for being ties. Ties are near JITTER = 6e-11 times their conditioning; the bound only saves time."""
 
@@ -299,7 +299,7 @@ def _make_corner(t, j, a, b):
         z, ez = 0.0, 0.0
     corner = t.corner[1, j]
     _store_corner(corner, x, y, z, ex, ey, ez)
-    if t.counts[REFINED] != 1 or not _is_coarse(corner):
+    if t.counts[REFINED] != 1:
         return
     _cross_dd(t, a, b)
     v = t.exact[t.exact.shape[0] - 1]
@@ -776,12 +776,14 @@ def is_tie(t):
     """Does the facet just closed owe its extent to the jitter? Overwrites the maps."""
     if not _is_suspect(t):
         return False
-    diameter, area, less, lesser = 0.0, 0.0, 0.0, 0.0
-    for k in range(2):
-        t.jitter = TIE_SHRINK if k == 0 else 1.0
-        solve_maps(t)
+    if t.counts[REFINED] != 1:
         refine(t)
-        _measure_corners(t)
-        less, lesser = diameter, area
-        diameter, area = _measure(t)
+    _measure_corners(t)
+    diameter, area = _measure(t)
+    t.jitter = TIE_SHRINK
+    solve_maps(t)
+    refine(t)
+    _measure_corners(t)
+    t.jitter = 1.0
+    less, lesser = _measure(t)
     return not (less > TIE_LOSS * diameter and lesser > TIE_LOSS * area)
