@@ -68,7 +68,7 @@ class Atlas:
     facet_edges, facet_vertices : ndarrays
         Edges of the facets in order (counter-clockwise in (C+, C-)), and the vertex at the end of each.
     facet_is_tie : ndarray of shape (F,)
-        Facets without area: they exist only because ties are split by a jitter of 6e-11.
+        Facets without area: they exist only because ties are split by a jitter of 1e-13.
     n_refined, n_exact : int
         Predicates that doubles could not decide, by the level that did: double-double, exact integers.
 

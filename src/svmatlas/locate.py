@@ -26,8 +26,8 @@ NOWHERE = -1
 """In place of a facet: the point lies in no explored facet."""
 
 
-SHORT = 2.0**-27
-"""Relative length of an edge that may be there by the jitter only (6e-11 times the conditioning): it has no direction."""
+SHORT = 2.0**-34
+"""Relative length of an edge that may be there by the jitter only (1e-13 times the conditioning): it has no direction."""
 
 SLACK = 2.0**-30
 """How far beyond an edge of the best facet a point may be when all are tried: corners are good to 1e-10."""

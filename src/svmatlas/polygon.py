@@ -79,14 +79,14 @@ all vertices are good to 1e-10 even where lines are almost parallel or costs are
 
 THIN = 1e-8
 """Only facets thinner than this (relative determinant of their corners), or wholly beyond costs of 1 / THIN, are tested
-for being ties. Ties are near JITTER = 6e-11 times their conditioning; the bound only saves time."""
+for being ties. Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
 
 TIE_SHRINK = 2.0**-5
 """Ties are told by scaling the jitter with this: a facet that the jitter made shrinks with it, in area or in all."""
 
 TIE_LOSS = 2.0**-2
 """Less of its area or diameter left than this after the scaling: a tie. True facets keep theirs, ties keep 2^-5 and what
-ties that are only so up to rounding of the data (2^-53 against 2^-39 then) add to it."""
+ties that are only so up to rounding of the data (2^-53 against 2^-48 then) add to it."""
 
 TINY = 1e-300
 """In place of an entry of a corner that rounding made zero or negative: all costs are positive where they are not zero."""

@@ -27,12 +27,12 @@ from svmatlas.facet import Data, L, P, Q, Region
 
 Floats = npt.NDArray[np.float64]
 
-JITTER = 2.0**-34
-"""Largest relative change of targets and weights (6e-11). Large against the error bounds of doubles (some 1e-13), so that
-few of the many ties of data with N > d need more precision; small against facets that one would care for. Which facet
-holds given costs can be in doubt within this of an edge only, and is then settled by the duality gap (atlas.py)."""
+JITTER = 2.0**-43
+"""Largest relative change of targets and weights (1e-13). Large against the rounding of the data (2^-53), so that ties of
+decimal numbers are ties; small against everything that a solution in doubles can show. Which facet holds given costs can
+be in doubt within this of an edge only, and is then settled by the duality gap (atlas.py)."""
 
-TAME = 1e3
+TAME = 1e4
 """Condition of the rows up to which the jitter is as above. Solutions move with the jitter times at most the square of the
 condition, so beyond this the jitter is less, by that square; ties are then left to exact arithmetic."""
 
