@@ -19,18 +19,17 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 
 ROUNDING = 2.0**-44
-"""A point is beyond an edge if its relative distance is below minus this. Corners carry errors up to 1e-10 only where
+"""A point is beyond an edge if its relative distance is below minus this. Corners carry errors up to 2e-10 only where
 lines are almost parallel, else some 1e-15; a point this close to an edge has the same solution on both sides."""
 
 NOWHERE = -1
 """In place of a facet: the point lies in no explored facet."""
 
-
 SHORT = 2.0**-34
 """Relative length of an edge that may be there by the jitter only (1e-13 times the conditioning): it has no direction."""
 
 SLACK = 2.0**-30
-"""How far beyond an edge of the best facet a point may be when all are tried: corners are good to 1e-10."""
+"""How far beyond an edge of the best facet a point may be when all are tried: corners are good to 2e-10."""
 
 
 @kernel

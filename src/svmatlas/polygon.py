@@ -73,9 +73,9 @@ CLOSED, ASKING, EMPTY, BROKEN = 0, 1, 2, 3
 ASK_SIGN, ASK_PENCIL = np.arange(2)
 """Questions: (ASK_SIGN, a, b, k), the sign above; (ASK_PENCIL, k, k, k), one for each candidate k of the tightest lines."""
 
-COARSE = 1e-9
+COARSE = 2.0**-32
 """Corners with a larger relative error of an entry than this are computed again in double-double, so that all costs of
-all vertices are good to 1e-10 even where lines are almost parallel or costs are huge."""
+all vertices are good to 2e-10 even where lines are almost parallel or costs are huge."""
 
 THIN = 1e-8
 """Only facets thinner than this (relative determinant of their corners), or wholly beyond costs of 1 / THIN, are tested

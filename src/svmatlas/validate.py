@@ -33,13 +33,13 @@ COVERAGE_TOLERANCE = 1e-9
 """Allowed difference of a coverage from 1: areas of up to 10^7 facets are added up in doubles."""
 
 KKT_TOLERANCE = 1e-9
-"""Allowed violation of a condition at a corner, relative to the size of its terms: corners are good to 1e-10 or better."""
+"""Allowed violation of a condition at a corner, relative to the size of its terms: corners are good to 2e-10."""
 
 GAP_TOLERANCE = 1e-9
 """Allowed duality gap relative to the objective: rounding in sums over thousands of points, times the conditioning."""
 
-THINNEST = 1e-10
-"""Relative determinant of corners below which doubles do not tell which way round a facet is: corners are good to 1e-10."""
+THINNEST = 2.0**-32
+"""Relative determinant of corners below which doubles do not tell which way round a facet is: corners are good to 2e-10."""
 
 POLISH = 1e-10
 """Maps with entries that have a larger relative error bound than this are refined before they are checked."""
