@@ -23,9 +23,10 @@ import svmatlas
 
 
 def gaussian(n, d, seed=0):
+    """Two classes whose means are one standard deviation apart."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 2
-    return rng.normal(size=(n, d)) + 1.0 * y[:, None], y
+    return rng.normal(size=(n, d)) + y[:, None] / np.sqrt(d), y
 
 
 def breast_cancer():

@@ -284,7 +284,7 @@ class Atlas:
                 raise ValueError(f"{name} = {values[np.argmax(wrong)]} is not a finite cost in the region [{lo}, {hi}]")
         return (p, q), scalar
 
-    def validate(self, n_costs: int = 1000, random_state: Any = 0) -> Report:
+    def validate(self, n_costs: int = 1000, random_state: Any = 0, progress: bool = False) -> Report:
         """Check the whole map: topology, geometry, KKT conditions at all corners, and duality gaps at random costs.
 
         Parameters
@@ -293,9 +293,11 @@ class Atlas:
             Number of random costs, log-uniform in [1e-6, 1e6] (within the region), at which the duality gap is measured.
         random_state : int, RandomState or None, default=0
             Seed of these costs.
+        progress : bool, default=False
+            Show a progress bar (needs tqdm).
 
         """
-        return validate(self, n_costs, random_state)
+        return validate(self, n_costs, random_state, progress)
 
 
 def _fixed(array: Array) -> Array:

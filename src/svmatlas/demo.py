@@ -27,14 +27,16 @@ def main() -> None:
     fit = time.perf_counter() - begin
     print(atlas)
     print(f"Every linear SVM there is on these data, for the time of {taken / fit:.0f} fits of LinearSVC(C=1).\n")
-    print("Certificate:", atlas.validate(), sep="\n")
+    report = atlas.validate(progress=True)
+    print("Certificate:", report, sep="\n")
     print("\nThe exact model at C+ = 1, C- = 0.1:")
     facet = atlas.locate(1.0, 0.1)
     margin, inside, outside = atlas.partition(facet)
     print(f"  facet {facet}: {margin.size} rows on the margin, {inside.size} inside, {outside.size} outside")
     corners = atlas.polygon(facet)
     costs = ", ".join(f"({p / l:.4g}, {q / l:.4g})" for p, q, l in corners if l > 0)
-    print(f"  the same partition holds in the polygon with corners {costs}")
+    far = ", and on to infinity" if np.any(corners[:, 2] == 0) else ""
+    print(f"  the same partition holds in the polygon with corners {costs}{far}")
     decision = X @ atlas.coef(1.0, 0.1) + atlas.intercept(1.0, 0.1)
     print(f"  training accuracy {np.mean((decision > 0) == (y == 1)):.4f}")
 

@@ -16,6 +16,7 @@ from svmatlas.layers import Engine, Layer, crossed, first_layer, make_words, no_
 from svmatlas.locate import SHORT, distances
 from svmatlas.mesh import Recorder
 from svmatlas.problem import Bounds, Problem, check_bounds, make_problem, make_region
+from svmatlas.progress import make_bar
 
 CHUNK = 4096
 """Facets closed between two looks at the clock: some 0.1 s."""
@@ -199,17 +200,13 @@ def _bar(progress: bool) -> Iterator[Any]:
     if not progress:
         yield lambda recorder, closed: None
         return
-    try:
-        from tqdm.auto import tqdm
-    except ImportError:
-        raise ImportError("progress=True needs tqdm: pip install 'svmatlas[progress]'") from None
     covered = 0.0
-    with tqdm(unit=" facets") as bar:
+    with make_bar(" facets") as bar:
 
         def show(recorder: Recorder, closed: Any) -> None:
             nonlocal covered
             covered += recorder.share(closed)
-            bar.set_postfix_str(f"layer {len(recorder.layers)}, covered {covered:.4f}")
+            bar.set_postfix_str(f"layer {len(recorder.layers)}, covered {covered:.4f}", refresh=False)
             bar.update(closed.at.size - 1)
 
         yield show

@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from svmatlas.facet import MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, 
 from svmatlas.layers import BOUNDARY
 from svmatlas.maps import affine_maps
 from svmatlas.mesh import OPEN, Mesh
+from svmatlas.progress import make_bar
 
 if TYPE_CHECKING:
     from svmatlas.atlas import Atlas
@@ -85,7 +87,7 @@ class Report:
         return "\n".join(lines + [f"  fault: {fault}" for fault in self.faults])
 
 
-def validate(atlas: Atlas, n_costs: int, random_state: Any) -> Report:
+def validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool) -> Report:
     """Check all invariants of an atlas."""
     mesh = atlas._mesh
     faults = _check_edges(mesh) + _check_vertices(mesh, atlas.complete)
@@ -93,7 +95,7 @@ def validate(atlas: Atlas, n_costs: int, random_state: Any) -> Report:
     euler = mesh.vertices.shape[0] - mesh.edge_code.size + mesh.facet_layer.size
     coverage, turned = _coverage(atlas)
     faults += [f"facet {f} is turned over" for f in turned[:5]]
-    kkt, worst = _check_kkt(atlas)
+    kkt, worst = _check_kkt(atlas, progress)
     gap, at = _check_gap(atlas, n_costs, random_state)
     if kkt > KKT_TOLERANCE:
         faults.append(f"facet {worst} violates a condition of optimality by {kkt:.1e}")
@@ -210,14 +212,18 @@ def _violations(atlas: Atlas, first: int, states: npt.NDArray[np.int8]) -> Float
     return worst
 
 
-def _check_kkt(atlas: Atlas) -> tuple[float, int]:
+def _check_kkt(atlas: Atlas, progress: bool) -> tuple[float, int]:
     """The largest violation over all facets, and where."""
     worst, where = 0.0, -1
-    for first in range(0, atlas._mesh.facet_layer.size, CHUNK):
-        facets = np.arange(first, min(first + CHUNK, atlas._mesh.facet_layer.size))
-        violations = _violations(atlas, first, atlas._states(facets))
-        if violations.max() > worst:
-            worst, where = float(violations.max()), int(first + violations.argmax())
+    bar = make_bar(" facets", atlas._mesh.facet_layer.size) if progress else nullcontext()
+    with bar as shown:
+        for first in range(0, atlas._mesh.facet_layer.size, CHUNK):
+            facets = np.arange(first, min(first + CHUNK, atlas._mesh.facet_layer.size))
+            violations = _violations(atlas, first, atlas._states(facets))
+            if violations.max() > worst:
+                worst, where = float(violations.max()), int(first + violations.argmax())
+            if shown is not None:
+                shown.update(facets.size)
     return worst, where
 
 
