@@ -12,7 +12,19 @@ from numba import njit
 
 from svmatlas import doubledouble
 from svmatlas.exact import ExactFacet, ExactProblem, integers, solve_integer
-from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, line, line_dd, make_space, make_task, refine, score_lines, solve_maps
+from svmatlas.facet import (
+    INSIDE,
+    MARGIN,
+    OUTSIDE,
+    drift_of,
+    line,
+    line_dd,
+    make_space,
+    make_task,
+    refine,
+    solve_maps,
+    sum_pull,
+)
 from svmatlas.facet import tabulate_margin as tabulate
 from svmatlas.problem import check_bounds, make_problem, make_region
 
@@ -57,13 +69,13 @@ def test_integer_solution(data):
 
 
 @njit
-def all_lines(data, region, space, state, codes):
+def all_lines(data, region, space, state, drift, codes):
     """Doubles with bounds, and double-doubles with bounds."""
     task = make_task(data, region, space)
-    task.state = state
+    task.state, task.drift = state, drift
+    sum_pull(data.rows, data.point, data.axis, state, task.pull)
     solve_maps(task)
     tabulate(task)
-    score_lines(task)
     refine(task)
     low, high = np.empty((codes.size, 6)), np.empty((codes.size, 9))
     for k in range(codes.size):
@@ -87,7 +99,7 @@ def test_bounds_hold(bias, seed):
     state[:2] = rng.choice([OUTSIDE, INSIDE, MARGIN], 2)
     state[np.flatnonzero(state == MARGIN)[5:]] = INSIDE
     codes = np.array(sorted({2 * i + k for i in range(12) for k in ((0, 1) if state[i] == MARGIN else (state[i],))}))
-    low, high = all_lines(problem.data, region, make_space(problem.data, region), state, codes)
+    low, high = all_lines(problem.data, region, make_space(problem.data, region), state, drift_of(problem.data, 12), codes)
     exact = ExactFacet(ExactProblem(problem.data, region), state)
     (_, e), (_, f), (_, g) = exact.problem.rows, exact.problem.targets, exact.problem.weights
     units = [Fraction(1, 2 ** (g + 2 * e))] * 2 + [Fraction(1, 2**f)]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from svmatlas.atlas import Atlas
 from svmatlas.facet import INSIDE
-from svmatlas.layers import Engine, Layer, crossed, first_layer, make_words, no_layer
+from svmatlas.layers import Engine, Layer, crossed, first_layer, make_words
 from svmatlas.locate import SHORT, distances
 from svmatlas.mesh import Recorder
 from svmatlas.problem import Bounds, Problem, check_bounds, make_problem, make_region
@@ -91,14 +91,14 @@ def explore(
     engine = Engine(problem.data, area, words, jobs)
     recorder = Recorder(state)
     with _bar(progress) as show:
-        complete = _run(engine, first_layer(state, words), recorder, *limit, show)
+        complete = _run(engine, first_layer(state, words, problem.data), recorder, *limit, show)
     counts = {"n_refined": engine.n_refined, "n_exact": engine.n_exact}
     return Atlas(problem, bounds, recorder.finish(), complete, counts)
 
 
 def _run(engine: Engine, layer: Layer, recorder: Recorder, max_facets: float, deadline: float, show: Any) -> bool:
     """Layer after layer until none is left (True) or a limit is met (False)."""
-    before = no_layer(layer.states.shape[1])
+    before = layer._replace(keys=layer.keys[:0])
     try:
         while layer.keys.size:
             count = int(min(layer.keys.size, max_facets - recorder.n_facets))
@@ -134,7 +134,7 @@ def walk_to(
     random = np.random.default_rng(problem.seed)
     seen: set[int] = set()
     while True:
-        layer = first_layer(state, words)
+        layer = first_layer(state, words, problem.data)
         closed = engine.cef(layer, 1)
         beyond = distances(closed.corner, goal_c)
         beyond[closed.code < 0] = np.inf

@@ -23,6 +23,15 @@ number of the rows scaled to length 1 and rho_i the length of row i of R^-1,
 
 Where doubles cannot decide, ``refine`` corrects the same columns with residuals in double-double; the factor stays as it is.
 
+Anchored facets. With a bias, all rows of a class score 1 at the weights e = +-(0, ..., 0, 1/B): where M is all of one class,
+the facet may lie at costs whose solution is e but for the jitter, and all of that class are tied. There Beta_l - e is in the
+span of what M leaves, plus the jitter's share: for all i of the class the score line has
+
+    h_l = -p0 h_p - q0 h_q + (x_i.S - r_i),   S = the column of Beta for the targets r (the jitter) alone,
+
+with p0, q0 common to all. So determinants of three such lines are those with x_i.S - r_i in place of h_l, and doubles resolve
+the jitter (``anchored_line``); in a pencil the same is n_i / s_i = v0 + (r_i - x_i.S) / s_i with one v0 for all.
+
 Structure. With r the rank of all rows (r <= d): |M| = r makes the first two columns of Beta exactly zero, so no score line
 is an edge; |M| = r - 1 makes all score lines parallel to one direction (D+, D-) = (u.b+, u.b-), where u spans what M leaves
 free of the rows (it is what M leaves of a random combination of them, the ``probe``). Both are used as facts, not found by
@@ -50,12 +59,14 @@ P, Q, L, U = np.arange(4)
 
 # Named places in the workspaces
 NORM, TARGET_LO, WEIGHT, WEIGHT_LO = 0, 1, 2, 3
-MEMBER, SLOT = 0, 1
-PULL, ALPHA, BETA, PULL_HI, PULL_LO, ALPHA_HI, ALPHA_LO, BETA_HI, BETA_LO, SCRATCH, RHO = range(11)
+MEMBER, SLOT, STAMP = 0, 1, 2
+PULL, ALPHA, BETA, PULL_HI, PULL_LO, ALPHA_HI, ALPHA_LO, BETA_HI, BETA_LO, SCRATCH, RHO, SWAY_ALPHA, SWAY_BETA = range(13)
+HIGH, LOW, SWAY = 0, 1, 2
 BASIS, TRIANGLE, INVERSE = 0, 1, 2
 ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
-KAPPA, MASS = 0, 1
-SIZE, REFINED, N_PULL, PENCIL = 0, 1, 2, 4
+KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
+SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR = 0, 1, 2, 4, 6, 7
+SCORES = 3
 CODE, CHECKED, SIGN = 0, 1, 2
 N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
 
@@ -78,6 +89,7 @@ class Data(NamedTuple):
     axis: npt.NDArray[np.int8]  # (N,) column of the cost that bounds alpha_i: P or Q
     probe: Floats  # (d,) a random combination of the rows
     rank: int  # of the rows
+    anchor: float  # a where e = (0, ..., 0, a) has x_i.e = 1 for all positive rows and -1 for all others: 1/B; 0 for none
 
 
 class Region(NamedTuple):
@@ -96,19 +108,22 @@ class TaskType(types.StructRef):
 class Task(structref.StructRefProxy):
     """The facet in hand with all workspaces, passed by reference between kernels. Its fields, first what is read:
 
-    rows, columns, point, axis, probe, rank  as in Data;  sides, corners, side_axis  as in Region
+    rows, columns, point, axis, probe, rank, anchor  as in Data;  sides, corners, side_axis  as in Region
     state (N,), jitter              the partition, and the factor of the jitter: 1 for decisions, 0 for solutions
+    pull (3, 2, d), drift           sums of w_i x_i over I+ and I- as HIGH + LOW + jitter SWAY, and a bound on their error
     answers (n, 5)                  questions with their exact answers (polygon.py)
 
     then the maps of the facet:
 
-    members (2, N + d + 1)          MEMBER: the points of M; SLOT: place of each point in M, or -1
-    column (11, 4, r)               PULL b, ALPHA A, BETA Beta of each column, their double-doubles; SCRATCH; RHO: rho, scratch
+    members (3, N + d + 1)          MEMBER: the points of M; SLOT: place of each point in M, or -1; STAMP: see fill_score
+    column (13, 4, r)               PULL b, ALPHA A, BETA Beta of each column, their double-doubles; SCRATCH; RHO: rho,
+                                    scratch; SWAY: derivatives by the jitter
     square (3, r, r)                BASIS Q, TRIANGLE R, INVERSE R^-1
-    score (3, N)                    score lines, see score_lines
-    bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA, MASS sum of w_i |x_i| over I+, I-
+    score (4, N)                    score lines, see fill_score; SCORES of all points at one corner
+    bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA; ETA, LENGTH of SWAY_BETA_l
     table (n_sides + 2 r + 2, 6)    lines with error bounds: sides, those of M, two of the pencil
-    counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes
+    counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
+                                    FILLED see fill_score; ANCHOR P or Q if M is all of that class (see there), else -1
 
     and the polygon (first half) with the one that a clip makes of it (second half):
 
@@ -121,8 +136,9 @@ class Task(structref.StructRefProxy):
 
 
 FIELDS = [
-    "rows", "columns", "point", "axis", "probe", "rank", "sides", "corners", "side_axis", "state", "jitter", "answers",
-    "members", "column", "square", "score", "bound", "table", "counts", "edge", "corner", "listed", "asked", "exact", "tally",
+    "rows", "columns", "point", "axis", "probe", "rank", "anchor", "sides", "corners", "side_axis",
+    "state", "jitter", "pull", "drift", "answers", "members", "column", "square", "score", "bound", "table", "counts",
+    "edge", "corner", "listed", "asked", "exact", "tally",
 ]  # fmt: skip
 structref.define_constructor(Task, TaskType, FIELDS)
 
@@ -143,6 +159,7 @@ class Space(NamedTuple):
     asked: Ints
     exact: Floats
     tally: Ints
+    pull: Floats
 
 
 def make_space(data: Data, region: Region) -> Space:
@@ -154,19 +171,20 @@ def make_space(data: Data, region: Region) -> Space:
     table = np.zeros((n_sides + 2 * d + 2, 6))
     table[:n_sides, :3] = region.sides
     return Space(
-        members=np.zeros((2, n + d + 1), i),
-        column=np.zeros((11, 4, d)),
+        members=np.zeros((3, n + d + 1), i),
+        column=np.zeros((13, 4, d)),
         square=np.zeros((3, d, d)),
-        score=np.zeros((3, n)),
+        score=np.zeros((4, n)),
         bound=np.zeros((4, 4)),
         table=table,
-        counts=np.zeros(6, i),
+        counts=np.zeros(8, i),
         edge=np.zeros((2, 3, cap), i),
         corner=np.zeros((2, cap, 6)),
         listed=np.zeros(2 * cap, i),
         asked=np.zeros((2 * cap, 4), i),
         exact=np.zeros((cap, 9)),
         tally=np.zeros(6, i),
+        pull=np.zeros((3, 2, d)),
     )
 
 
@@ -174,9 +192,10 @@ def make_space(data: Data, region: Region) -> Space:
 def make_task(data, region, space):
     """A Task over given workspaces."""
     return Task(
-        data.rows, data.columns, data.point, data.axis, data.probe, data.rank, region.sides, region.corners, region.axis,
-        data.axis, 1.0, space.asked, space.members, space.column, space.square, space.score, space.bound, space.table,
-        space.counts, space.edge, space.corner, space.listed, space.asked, space.exact, space.tally,
+        data.rows, data.columns, data.point, data.axis, data.probe, data.rank, data.anchor,
+        region.sides, region.corners, region.axis, data.axis, 1.0, space.pull, 0.0, space.asked, space.members, space.column,
+        space.square, space.score, space.bound, space.table, space.counts, space.edge, space.corner, space.listed, space.asked,
+        space.exact, space.tally,
     )  # fmt: skip
 
 
@@ -189,40 +208,68 @@ def _dot(a, b):
 
 
 @kernel
+def move_pull(rows, point, axis, pull, i, sign):
+    """Add (or with sign -1 subtract) point i to the pulls."""
+    c, w, sway = axis[i], sign * point[WEIGHT, i], sign * point[WEIGHT_LO, i]
+    for j in range(rows.shape[1]):
+        p, e = two_prod(rows[i, j], w)
+        s, f = two_sum(pull[HIGH, c, j], p)
+        pull[HIGH, c, j], pull[LOW, c, j] = two_sum(s, pull[LOW, c, j] + (e + f))
+        pull[SWAY, c, j] += rows[i, j] * sway
+
+
+@kernel
+def sum_pull(rows, point, axis, state, pull):
+    """The pulls of a partition."""
+    pull[:] = 0.0
+    for i in range(state.size):
+        if state[i] == INSIDE:
+            move_pull(rows, point, axis, pull, i, 1.0)
+
+
+def drift_of(data: Data, n_moves: int) -> float:
+    """Bound on the error of pulls after so many moves: each is a double-double addition, in the jitter one of doubles."""
+    size = data.point[NORM] @ np.abs(data.point[[WEIGHT, WEIGHT_LO]].T)
+    return float(n_moves * (UNIT_DD * size[0] + UNIT * size[1]))
+
+
+@kernel
 def _gather(t):
-    """List M and sum the pull of I."""
-    t.column[PULL] = 0.0
-    t.counts[N_PULL : N_PULL + 2] = 0
-    t.bound[REAL, MASS : MASS + 2] = 0.0
-    m = 0
-    for i in range(t.state.size):
-        t.members[SLOT, i] = -1
-        if t.state[i] == MARGIN:
+    """List M, count I, and round the pulls."""
+    n, m = t.state.size, 0
+    state, axis = t.state, t.axis
+    inside, positive = 0, 0
+    for i in range(n):
+        inside += state[i] == INSIDE
+        positive += (state[i] == INSIDE) & (axis[i] == P)
+    t.counts[N_PULL], t.counts[N_PULL + 1] = positive, inside - positive
+    t.members[SLOT] = -1
+    for i in range(n):
+        if state[i] == MARGIN:
             if m < t.rows.shape[1]:
                 t.members[MEMBER, m] = i
                 t.members[SLOT, i] = m
             m += 1
-        elif t.state[i] == INSIDE:
-            c = t.axis[i]
-            w = t.point[WEIGHT, i] + t.jitter * t.point[WEIGHT_LO, i]
-            row, pull = t.rows[i], t.column[PULL, c]
-            for j in range(row.size):
-                pull[j] += w * row[j]
-            t.counts[N_PULL + c] += 1
-            t.bound[REAL, MASS + c] += w * t.point[NORM, i]
+    for c in range(2):
+        if t.counts[N_PULL + c] == 0:  # zero by structure, not up to rounding
+            t.pull[:, c] = 0.0
+        for j in range(t.rows.shape[1]):
+            t.column[PULL, c, j] = t.pull[HIGH, c, j] + (t.pull[LOW, c, j] + t.jitter * t.pull[SWAY, c, j])
     t.counts[SIZE] = m
     t.counts[REFINED] = 0
     t.counts[PENCIL : PENCIL + 2] = -1
+    t.counts[FILLED] += 1
     return m
 
 
 @kernel
 def _project_out(t, k, v, r):
     """Remove the first k basis vectors from v, adding the coefficients to r[:k]; returns the length left."""
+    basis = t.square[BASIS]
     before = np.sqrt(_dot(v, v))
     for _ in range(3):
         for j in range(k):
-            q = t.square[BASIS, j]
+            q = basis[j]
             s = _dot(q, v)
             r[j] += s
             for i in range(v.size):
@@ -238,15 +285,16 @@ def _project_out(t, k, v, r):
 def _orthogonalise(t, m):
     """X_M' = Q'R, the inverse of R, and the condition number of the normalised rows."""
     coefficients = t.column[SCRATCH, 0]
+    basis, triangle, inverse, rho = t.square[BASIS], t.square[TRIANGLE], t.square[INVERSE], t.column[RHO, 0]
     for k in range(m):
-        v = t.square[BASIS, k]
+        v, row = basis[k], t.rows[t.members[MEMBER, k]]
         for j in range(v.size):
-            v[j] = t.rows[t.members[MEMBER, k], j]
+            v[j] = row[j]
             coefficients[j] = 0.0
         left = _project_out(t, k, v, coefficients)
         for j in range(k):
-            t.square[TRIANGLE, j, k] = coefficients[j]
-        t.square[TRIANGLE, k, k] = left
+            triangle[j, k] = coefficients[j]
+        triangle[k, k] = left
         if left == 0.0:
             t.bound[REAL, KAPPA] = np.inf
             return
@@ -254,68 +302,72 @@ def _orthogonalise(t, m):
             v[j] /= left
     squares = 0.0
     for k in range(m):  # column k of R^-1
-        t.column[RHO, 0, k] = 0.0
-        t.square[INVERSE, k, k] = 1.0 / t.square[TRIANGLE, k, k]
+        rho[k] = 0.0
+        inverse[k, k] = 1.0 / triangle[k, k]
         for i in range(k - 1, -1, -1):
             s = 0.0
             for j in range(i + 1, k + 1):
-                s += t.square[TRIANGLE, i, j] * t.square[INVERSE, j, k]
-            t.square[INVERSE, i, k] = -s / t.square[TRIANGLE, i, i]
+                s += triangle[i, j] * inverse[j, k]
+            inverse[i, k] = -s * inverse[i, i]
         for i in range(k + 1):
-            t.column[RHO, 0, i] += t.square[INVERSE, i, k] ** 2
+            rho[i] += inverse[i, k] ** 2
     for k in range(m):
-        squares += t.column[RHO, 0, k] * t.point[NORM, t.members[MEMBER, k]] ** 2
-        t.column[RHO, 0, k] = np.sqrt(t.column[RHO, 0, k])
+        squares += rho[k] * t.point[NORM, t.members[MEMBER, k]] ** 2
+        rho[k] = np.sqrt(rho[k])
     t.bound[REAL, KAPPA] = max(1.0, np.sqrt(squares))
 
 
 @kernel
 def _back(t, m, y, out):
     """Solve R out = y."""
+    triangle = t.square[TRIANGLE]
     for i in range(m - 1, -1, -1):
         s = y[i]
         for j in range(i + 1, m):
-            s -= t.square[TRIANGLE, i, j] * out[j]
-        out[i] = s / t.square[TRIANGLE, i, i]
+            s -= triangle[i, j] * out[j]
+        out[i] = s / triangle[i, i]
 
 
 @kernel
 def _forward(t, m, g, out):
     """Solve R' out = g."""
+    triangle = t.square[TRIANGLE]
     for i in range(m):
         s = g[i]
         for j in range(i):
-            s -= t.square[TRIANGLE, j, i] * out[j]
-        out[i] = s / t.square[TRIANGLE, i, i]
+            s -= triangle[j, i] * out[j]
+        out[i] = s / triangle[i, i]
 
 
 @kernel
-def _solve_column(t, m, c):
-    """Column c of A and Beta for the pull of that column."""
-    y, beta = t.column[SCRATCH, 1], t.column[BETA, c]
+def _solve_column(t, m, pull, alpha, beta):
+    """A column of A and Beta for the pull of that column."""
+    y = t.column[SCRATCH, 1]
     for j in range(beta.size):
-        beta[j] = t.column[PULL, c, j]
+        beta[j] = pull[j]
         y[j] = 0.0
     _project_out(t, m, beta, y)
-    _back(t, m, y, t.column[ALPHA, c])
+    _back(t, m, y, alpha)
     for k in range(m):
-        t.column[ALPHA, c, k] = -t.column[ALPHA, c, k]
+        alpha[k] = -alpha[k]
     if m == t.rank:
         beta[:] = 0.0
 
 
 @kernel
-def _solve_targets(t, m):
-    """Column l: the weights of least length with X_M beta = t."""
-    target, y, beta = t.column[SCRATCH, 1], t.column[SCRATCH, 2], t.column[BETA, L]
+def _solve_targets(t, m, base, jitter, alpha, beta):
+    """Column l: the weights of least length with the targets base + jitter r_i on M."""
+    target, y = t.column[SCRATCH, 1], t.column[SCRATCH, 2]
     for k in range(m):
-        target[k] = 1.0 + t.jitter * t.point[TARGET_LO, t.members[MEMBER, k]]
+        target[k] = base + jitter * t.point[TARGET_LO, t.members[MEMBER, k]]
     _forward(t, m, target, y)
-    _back(t, m, y, t.column[ALPHA, L])
+    _back(t, m, y, alpha)
     beta[:] = 0.0
+    basis = t.square[BASIS]
     for k in range(m):
+        s, q = y[k], basis[k]
         for j in range(beta.size):
-            beta[j] += y[k] * t.square[BASIS, k, j]
+            beta[j] += s * q[j]
 
 
 @kernel
@@ -327,21 +379,23 @@ def _bound_column(t, m, c):
     for k in range(m):
         eta += t.point[NORM, t.members[MEMBER, k]] * abs(t.column[ALPHA, c, k])
     t.bound[LENGTH, c] = np.sqrt(_dot(t.column[BETA, c], t.column[BETA, c]))
-    eta = gamma * (eta + kappa * t.bound[LENGTH, c])
-    if c < L:
-        eta += (gamma + t.counts[N_PULL + c] * UNIT) * t.bound[REAL, MASS + c]
+    eta += kappa * t.bound[LENGTH, c]
+    if c == L:
+        eta += kappa
     else:
-        eta += gamma * kappa
-    t.bound[ETA, c] = eta
+        eta += np.sqrt(_dot(t.column[PULL, c], t.column[PULL, c]))
+    t.bound[ETA, c] = gamma * eta
+    if c < L and t.counts[N_PULL + c] > 0:
+        t.bound[ETA, c] += t.drift
 
 
 @kernel
-def _score(t, c, out):
-    """x_i . Beta_c of all points."""
+def _score(t, beta, out):
+    """x_i . beta of all points."""
+    columns = t.columns
     out[:] = 0.0
-    for j in range(t.column.shape[2]):
-        s = t.column[BETA, c, j]
-        column = t.columns[j]
+    for j in range(beta.size):
+        s, column = beta[j], columns[j]
         for i in range(out.size):
             out[i] += s * column[i]
 
@@ -362,31 +416,123 @@ def solve_maps(t):
             t.column[PULL, U, j] = t.probe[j]
     for c in range(n_columns):
         if c == L:
-            _solve_targets(t, m)
+            _solve_targets(t, m, 1.0, t.jitter, t.column[ALPHA, c], t.column[BETA, c])
         else:
-            _solve_column(t, m, c)
+            _solve_column(t, m, t.column[PULL, c], t.column[ALPHA, c], t.column[BETA, c])
         _bound_column(t, m, c)
+    t.counts[ANCHOR] = -1
+    if t.anchor > 0.0 and 0 < m < t.rank and m >= t.rank - 2:
+        _anchor(t, m)
     return True
 
 
 @kernel
-def score_lines(t):
-    """Lines of all points outside M into ``t.score``, one column a point, signed so that h.c >= 0 holds on the facet.
+def _anchor(t, m):
+    """Is M all of one class? Then the column of the jitter alone."""
+    axis = t.axis[t.members[MEMBER, 0]]
+    size, top = 0.0, 0.0
+    for k in range(m):
+        if t.axis[t.members[MEMBER, k]] != axis:
+            return
+    t.counts[ANCHOR] = axis
+    alpha, beta = t.column[SWAY_ALPHA, L], t.column[SWAY_BETA, L]
+    _solve_targets(t, m, 0.0, 1.0, alpha, beta)
+    for k in range(m):
+        i = t.members[MEMBER, k]
+        size += t.point[NORM, i] * abs(alpha[k])
+        top = max(top, abs(t.point[TARGET_LO, i]))
+    length = np.sqrt(_dot(beta, beta))
+    gamma = 2.0 * (beta.size + m + 8) * UNIT
+    t.bound[REAL, LENGTH_SWAY] = length
+    t.bound[REAL, ETA_SWAY] = gamma * (size + t.bound[REAL, KAPPA] * (length + top))
 
-    With |M| = rank - 1 row P holds sign * x_i.u instead, and row Q is unused; with |M| = rank only row L is filled.
-    """
+
+@kernel
+def is_anchored(t, code):
+    """Is this a score line of the class that the facet is anchored to?"""
+    return code >= 0 and t.counts[ANCHOR] == t.axis[code >> 1] and t.members[SLOT, code >> 1] < 0
+
+
+@kernel
+def anchored_rest(t, i):
+    """x_i.S - r_i, and its error."""
+    norm, r = t.point[NORM, i], t.point[TARGET_LO, i]
+    error = norm * (t.bound[REAL, ETA_SWAY] + (t.rows.shape[1] + 2) * UNIT * t.bound[REAL, LENGTH_SWAY]) + 2.0 * UNIT * abs(r)
+    return _dot(t.rows[i], t.column[SWAY_BETA, L]) - r, error
+
+
+@kernel
+def anchored_line(t, code):
+    """The line of a code (|M| < rank - 1) with x_i.S - r_i in place of h_l, and errors."""
+    h0, h1, _, e0, e1, _ = line(t, code)
+    rest, error = anchored_rest(t, code >> 1)
+    return h0, h1, (rest if t.state[code >> 1] == OUTSIDE else -rest), e0, e1, error
+
+
+@kernel
+def pencil_origin(t):
+    """v0 = u.e / u.u, and its error."""
+    uu = t.bound[LENGTH, U] ** 2
+    e = t.anchor if t.counts[ANCHOR] == P else -t.anchor
+    v = t.column[BETA, U, t.column.shape[2] - 1] * e / uu
+    size = t.bound[LENGTH, U]
+    return v, 2.0 * t.bound[ETA, U] * (t.anchor + abs(v) * size) / uu + 16.0 * UNIT * abs(v) * t.column.shape[2]
+
+
+@kernel
+def solve_sway(t):
+    """The derivatives of the maps by the jitter; they need no more than doubles."""
     m = t.counts[SIZE]
-    if m == t.rank - 1:
-        _score(t, U, t.score[P])
-    elif m < t.rank:
-        _score(t, P, t.score[P])
-        _score(t, Q, t.score[Q])
-    _score(t, L, t.score[L])
-    for i in range(t.state.size):
-        sign = 1.0 if t.state[i] == OUTSIDE else -1.0
-        t.score[P, i] *= sign
-        t.score[Q, i] *= sign
-        t.score[L, i] = sign * (t.score[L, i] - (1.0 + t.jitter * t.point[TARGET_LO, i]))
+    for c in range(2):
+        _solve_column(t, m, t.pull[SWAY, c], t.column[SWAY_ALPHA, c], t.column[SWAY_BETA, c])
+    _solve_targets(t, m, 0.0, 1.0, t.column[SWAY_ALPHA, L], t.column[SWAY_BETA, L])
+
+
+@kernel
+def fill_score(t, i):
+    """The line of a point outside M into ``t.score``, once for a facet, signed so that h.c >= 0 holds there.
+
+    With |M| = rank - 1 row P holds sign * x_i.u instead, and row Q is unused.
+    """
+    if t.members[STAMP, i] == t.counts[FILLED]:
+        return
+    t.members[STAMP, i] = t.counts[FILLED]
+    sign = 1.0 if t.state[i] == OUTSIDE else -1.0
+    row = t.rows[i]
+    if t.counts[SIZE] == t.rank - 1:
+        t.score[P, i] = sign * _dot(row, t.column[BETA, U])
+    else:
+        t.score[P, i] = sign * _dot(row, t.column[BETA, P])
+        t.score[Q, i] = sign * _dot(row, t.column[BETA, Q])
+    t.score[L, i] = sign * (_dot(row, t.column[BETA, L]) - (1.0 + t.jitter * t.point[TARGET_LO, i]))
+
+
+@kernel
+def fill_pencil(t):
+    """The same for all points at once, with |M| = rank - 1."""
+    state, stamp, score, low, jitter = t.state, t.members[STAMP], t.score, t.point[TARGET_LO], t.jitter
+    _score(t, t.column[BETA, U], score[P])
+    _score(t, t.column[BETA, L], score[L])
+    stamp[:] = t.counts[FILLED]
+    for i in range(state.size):
+        sign = 1.0 if state[i] == OUTSIDE else -1.0
+        score[P, i] *= sign
+        score[L, i] = sign * (score[L, i] - (1.0 + jitter * low[i]))
+
+
+@kernel
+def score_sway(t, out):
+    """x_i.S of all points (see Anchored facets)."""
+    _score(t, t.column[SWAY_BETA, L], out)
+
+
+@kernel
+def score_at(t, v0, v1, v2):
+    """Scores of all points at costs v into row SCORES."""
+    beta = t.column[SCRATCH, 0]
+    for j in range(beta.size):
+        beta[j] = t.column[BETA, P, j] * v0 + t.column[BETA, Q, j] * v1 + t.column[BETA, L, j] * v2
+    _score(t, beta, t.score[SCORES])
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -408,22 +554,13 @@ def weight_dd(t, i):
 @kernel
 def _gather_dd(t):
     """The pulls of I+ and I- in double-double; that of column U is the probe."""
-    t.column[PULL_HI] = 0.0
-    t.column[PULL_LO] = 0.0
     for j in range(t.column.shape[2]):
-        t.column[PULL_HI, U, j] = t.column[PULL, U, j]
-    for i in range(t.state.size):
-        if t.state[i] != INSIDE:
-            continue
-        c = t.axis[i]
-        w, w_lo = weight_dd(t, i)
-        for j in range(t.rows.shape[1]):  # the low parts add up in doubles: an error of N roundings of a rounding
-            p, e = two_prod(t.rows[i, j], w)
-            t.column[PULL_HI, c, j], f = two_sum(t.column[PULL_HI, c, j], p)
-            t.column[PULL_LO, c, j] += f + (e + t.rows[i, j] * w_lo)
-    for c in range(2):
-        for j in range(t.rows.shape[1]):
-            t.column[PULL_HI, c, j], t.column[PULL_LO, c, j] = two_sum(t.column[PULL_HI, c, j], t.column[PULL_LO, c, j])
+        t.column[PULL_HI, U, j], t.column[PULL_LO, U, j] = t.column[PULL, U, j], 0.0
+        t.column[PULL_HI, L, j], t.column[PULL_LO, L, j] = 0.0, 0.0
+        for c in range(2):
+            t.column[PULL_HI, c, j], t.column[PULL_LO, c, j] = dd_add(
+                t.pull[HIGH, c, j], t.pull[LOW, c, j], t.jitter * t.pull[SWAY, c, j], 0.0
+            )
 
 
 @kernel
@@ -484,8 +621,8 @@ def refine(t):
             t.column[ALPHA_HI, c, j], t.column[ALPHA_LO, c, j] = t.column[ALPHA, c, j], 0.0
             t.column[BETA_HI, c, j], t.column[BETA_LO, c, j] = t.column[BETA, c, j], 0.0
         floor = t.bound[ETA, c] * (4.0 * UNIT_DD / UNIT)
-        if c < L:
-            floor += (t.counts[N_PULL + c] * UNIT) ** 2 * t.bound[REAL, MASS + c]
+        if c < L and t.counts[N_PULL + c] > 0:
+            floor += t.drift
         for _ in range(8):
             _residual_dd(t, m, c)
             left = 4.0 * gamma * kappa * _correct_dd(t, m, c)
@@ -561,18 +698,19 @@ def pencil_dd(t, i):
 @kernel
 def tabulate_margin(t):
     """The lines of M in doubles, with error bounds, into the table."""
-    row = t.table.shape[0] - 2 * t.rows.shape[1] - 2
+    table, alpha, rho, eta = t.table, t.column[ALPHA], t.column[RHO, 0], t.bound[ETA]
+    row = table.shape[0] - 2 * t.rows.shape[1] - 2
     for k in range(t.counts[SIZE]):
         i = t.members[MEMBER, k]
-        w = t.point[WEIGHT, i] + t.jitter * t.point[WEIGHT_LO, i]
+        axis, w = t.axis[i], t.point[WEIGHT, i] + t.jitter * t.point[WEIGHT_LO, i]
         for c in range(3):
-            a = t.column[ALPHA, c, k]
-            e = t.column[RHO, 0, k] * t.bound[ETA, c] + 2.0 * UNIT * abs(a)
-            t.table[row, c], t.table[row, 3 + c] = a, e
-            t.table[row + 1, c], t.table[row + 1, 3 + c] = -a, e
-            if c == t.axis[i]:
-                t.table[row + 1, c] += w
-                t.table[row + 1, 3 + c] += 2.0 * UNIT * w
+            a = alpha[c, k]
+            e = rho[k] * eta[c] + 2.0 * UNIT * abs(a)
+            table[row, c], table[row, 3 + c] = a, e
+            table[row + 1, c], table[row + 1, 3 + c] = -a, e
+            if c == axis:
+                table[row + 1, c] += w
+                table[row + 1, 3 + c] += 2.0 * UNIT * w
         row += 2
 
 
@@ -580,6 +718,7 @@ def tabulate_margin(t):
 def tabulate_pencil(t, side):
     """One line of the pencil, divided by |x_i.u|: all of the pencil have the same first two entries."""
     i = t.counts[PENCIL + side] >> 1
+    fill_score(t, i)
     tiny = t.rows.shape[1] * UNIT
     h = t.table[t.table.shape[0] - 2 + side]
     s, rest, norm = t.score[P, i], t.score[L, i], t.point[NORM, i]
@@ -616,6 +755,7 @@ def line(t, code):
         h = t.table
         return h[row, 0], h[row, 1], h[row, 2], h[row, 3], h[row, 4], h[row, 5]
     i = code >> 1
+    fill_score(t, i)
     norm = t.point[NORM, i]
     tiny = t.rows.shape[1] * UNIT
     e0 = norm * (t.bound[ETA, P] + tiny * t.bound[LENGTH, P])
@@ -682,3 +822,32 @@ def line_dd(t, code, out):
         flip = -1.0
     for c in range(6):
         out[c] *= flip
+
+
+@kernel
+def line_sway(t, code, out):
+    """Derivative by the jitter of the line of a code, as ``line_dd`` scales it, into out[0:3] (after ``solve_sway``)."""
+    out[0], out[1], out[2] = 0.0, 0.0, 0.0
+    if code < 0:
+        return
+    i = code >> 1
+    k = t.members[SLOT, i]
+    sway = t.column[SWAY_BETA]
+    if k >= 0:
+        for c in range(3):
+            out[c] = t.column[SWAY_ALPHA, c, k]
+        if code & 1 == 1:
+            out[t.axis[i]] -= t.point[WEIGHT_LO, i]
+    elif t.counts[SIZE] == t.rank - 1:
+        u = t.column[BETA, U]
+        s = _dot(t.rows[i], u)
+        for c in range(2):
+            out[c] = s * _dot(u, t.pull[SWAY, c])
+        out[2] = (_dot(t.rows[i], sway[L]) - t.point[TARGET_LO, i]) * t.bound[LENGTH, U] ** 2
+    else:
+        for c in range(3):
+            out[c] = _dot(t.rows[i], sway[c])
+        out[2] -= t.point[TARGET_LO, i]
+    if (k >= 0 and code & 1 == 1) or (k < 0 and t.state[i] != OUTSIDE):
+        for c in range(3):
+            out[c] = -out[c]

@@ -41,8 +41,11 @@ from svmatlas.facet import (
     Data,
     Region,
     Space,
+    drift_of,
     make_space,
     make_task,
+    move_pull,
+    sum_pull,
 )
 from svmatlas.polygon import ASKING, BROKEN, CLOSED, EMPTY, close_facet, has_coarse, is_tie
 
@@ -114,13 +117,15 @@ def _name_vertex(task, words, key, a, b, v):
 class Layer(NamedTuple):
     """The facets of a layer: keys, partitions, how each was reached from the layer before, and its known edges."""
 
+    number: int  # 0 for the first
     first: int  # number of its first facet
     keys: Words
     states: npt.NDArray[np.int8]  # (F, N)
     parent: npt.NDArray[np.int32]  # number of a facet of the layer before, -1 for the first facet
     flips: npt.NDArray[np.int32]  # (F, 2) codes crossed from the parent, -1 for none
+    pulls: Floats  # (F, 3, 2, d) as in Task
     hint_at: Ints
-    hints: Ints
+    hints: Ints  # (n, 2) pairs of edges with a known corner between them; twice the same for an edge alone
 
 
 class Closed(NamedTuple):
@@ -179,10 +184,11 @@ def _write_facet(task, words, key, f, out):
 
 
 @entry
-def _close_some(data, region, space, words, keys, states, hint_at, hints, which, answer_at, answers, out):
+def _close_some(data, region, space, words, keys, states, pulls, drift, hint_at, hints, which, answer_at, answers, out):
     """Close the facets ``which`` of a layer into ``out``. Returns the numbers of questions and of refined predicates."""
     task = make_task(data, region, space)
     task.tally[N_REFINED] = 0
+    task.drift = drift
     n_asked = 0
     out.at[0] = 0
     for f in range(which.size):
@@ -191,7 +197,7 @@ def _close_some(data, region, space, words, keys, states, hint_at, hints, which,
         out.tie[f] = False
         out.coarse[f] = False
         task.answers = answers[answer_at[f] : answer_at[f + 1]]
-        task.state = states[g]
+        task.state, task.pull = states[g], pulls[g]
         out.outcome[f] = close_facet(task, hints[hint_at[g] : hint_at[g + 1]])
         if out.outcome[f] == CLOSED:
             if out.at[f] + task.tally[N_CORNERS] > out.code.size:
@@ -223,7 +229,8 @@ class Next(NamedTuple):
     parent: npt.NDArray[np.int32]
     flips: npt.NDArray[np.int32]
     states: npt.NDArray[np.int8]
-    told: Ints  # (n, 2) known edges of the new facets as linked lists: code, next
+    pulls: Floats
+    told: Ints  # (n, 3) known corners of the new facets as linked lists: code, code, next
     last_told: Ints  # entry of each new facet
     hint_at: Ints  # and in the end one after the other
     hints: Ints
@@ -235,7 +242,7 @@ BOUNDARY = -1
 """In place of a facet's number: nothing, the edge is a side of the region."""
 
 
-def _make_next(n_known: int, n_edges: int, n_points: int) -> Next:
+def _make_next(n_known: int, n_edges: int, n_points: int, d: int) -> Next:
     """Room for all that n_edges can name: at most one facet behind each and one opposite to the corner at its end."""
     size = 1 << int(4 * (n_known + 2 * n_edges)).bit_length()
     cap = 2 * n_edges
@@ -247,10 +254,11 @@ def _make_next(n_known: int, n_edges: int, n_points: int) -> Next:
         parent=np.empty(cap, dtype=np.int32),
         flips=np.empty((cap, 2), dtype=np.int32),
         states=np.empty((cap, n_points), dtype=np.int8),
-        told=np.empty((6 * n_edges, 2), dtype=np.intp),
+        pulls=np.empty((cap, 3, 2, d)),
+        told=np.empty((4 * n_edges, 3), dtype=np.intp),
         last_told=np.empty(cap, dtype=np.intp),
         hint_at=np.empty(cap + 1, dtype=np.intp),
-        hints=np.empty(6 * n_edges, dtype=np.intp),
+        hints=np.empty((4 * n_edges, 2), dtype=np.intp),
         counts=np.zeros(2, dtype=np.intp),
     )
 
@@ -288,18 +296,19 @@ def _merge(out, key, first, parent, code, other):
 
 
 @kernel
-def _tell(out, facet, first, code):
-    """Tell a new facet of one of its edges, once."""
+def _tell(out, facet, first, a, b):
+    """Tell a new facet of a corner between two of its edges, once; of an edge alone if these are the same."""
     n = facet - first
     if n < 0:
         return
+    a, b = max(a, b), min(a, b)
     k = out.last_told[n]
     while k >= 0:
-        if out.told[k, 0] == code:
+        if out.told[k, 0] == a and out.told[k, 1] == b:
             return
-        k = out.told[k, 1]
+        k = out.told[k, 2]
     k = out.counts[TOLD]
-    out.told[k, 0], out.told[k, 1] = code, out.last_told[n]
+    out.told[k, 0], out.told[k, 1], out.told[k, 2] = a, b, out.last_told[n]
     out.last_told[n] = k
     out.counts[TOLD] += 1
 
@@ -312,51 +321,63 @@ def _mev(at, code, near, first_here, first_new, out):
             out.neighbour[k] = BOUNDARY
             if code[k] >= 0:
                 out.neighbour[k] = _merge(out, near[k], first_new, first_here + f, code[k], -1)
-                _tell(out, out.neighbour[k], first_new, code[k])
+                _tell(out, out.neighbour[k], first_new, code[k], code[k])
 
 
 @kernel
-def _cv(at, code, far, first_here, first_new, out):
+def _cv(at, code, far, corner, first_here, first_new, out):
     """Name the facet opposite to each vertex, and tell the facets around the vertex its two open edges.
 
     On an axis one of the two edges is a side: the facet behind the other has both types of its event, the opposite one
-    the other type only.
+    the other type only. On another side, away from infinity, the facet behind the other has the same two edges.
     """
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
-            if far[k] == np.uint64(0):
-                continue
             after = k + 1 if k + 1 < at[f + 1] else at[f]
-            on_axis = code[k] < 0 or code[after] < 0
-            a = after if code[k] < 0 else k
-            second = code[a] ^ 1 if on_axis else code[after]
-            opposite = _merge(out, far[k], first_new, first_here + f, code[a], second)
-            _tell(out, out.neighbour[a], first_new, second)
-            _tell(out, opposite, first_new, second)
+            event, side = (after, k) if code[k] < 0 else (k, after)
+            if far[k] == np.uint64(0):
+                zeros = (corner[k, 0] == 0.0) + (corner[k, 1] == 0.0)
+                if code[event] >= 0 and code[side] < 0 and zeros < 2 and corner[k, 2] > 0.0:
+                    _tell(out, out.neighbour[event], first_new, code[event], code[side])
+                continue
+            on_axis = code[side] < 0
+            second = code[event] ^ 1 if on_axis else code[side]
+            opposite = _merge(out, far[k], first_new, first_here + f, code[event], second)
+            _tell(out, out.neighbour[event], first_new, code[event], second)
+            _tell(out, opposite, first_new, second, code[side] if on_axis else code[event])
             if not on_axis:
-                _tell(out, out.neighbour[after], first_new, code[a])
-                _tell(out, opposite, first_new, code[a])
+                _tell(out, out.neighbour[side], first_new, code[event], second)
 
 
 @kernel
-def _mef(states, first_here, out):
-    """Put down the new facets: their partitions, and their known edges in a row."""
+def _mef(data, states, pulls, first_here, out):
+    """Put down the new facets: their partitions and pulls, and their known corners in a row."""
     end = 0
     out.hint_at[0] = 0
     for n in range(out.counts[NEW]):
-        row = states[out.parent[n] - first_here]
-        for i in range(row.size):
-            out.states[n, i] = row[i]
+        parent = out.parent[n] - first_here
+        out.states[n] = states[parent]
+        out.pulls[n] = pulls[parent]
         for step in range(2):
-            code = out.flips[n, step]
-            if code >= 0:
-                cross(out.states[n], code)
+            if out.flips[n, step] >= 0:
+                move(data, out.states[n], out.pulls[n], out.flips[n, step])
         k = out.last_told[n]
         while k >= 0:
-            out.hints[end] = out.told[k, 0]
+            out.hints[end, 0], out.hints[end, 1] = out.told[k, 0], out.told[k, 1]
             end += 1
-            k = out.told[k, 1]
+            k = out.told[k, 2]
         out.hint_at[n + 1] = end
+
+
+@kernel
+def move(data, state, pull, code):
+    """Cross the line of a code."""
+    i, before = code >> 1, state[code >> 1]
+    cross(state, code)
+    if before == INSIDE:
+        move_pull(data.rows, data.point, data.axis, pull, i, -1.0)
+    elif state[i] == INSIDE:
+        move_pull(data.rows, data.point, data.axis, pull, i, 1.0)
 
 
 @kernel
@@ -370,14 +391,20 @@ def cross(state, code):
 
 
 @entry
-def _next_layer(before, first_before, keys, states, first, at, code, near, far, out):
+def pull_of(data, state, pull):
+    """The pulls of a partition (for Python)."""
+    sum_pull(data.rows, data.point, data.axis, state, pull)
+
+
+@entry
+def _next_layer(data, before, first_before, keys, states, pulls, first, at, code, near, far, corner, out):
     """Steps 2 to 4 for a closed layer."""
     _know(out, before, first_before)
     _know(out, keys, first)
     first_new = first + keys.size
     _mev(at, code, near, first, first_new, out)
-    _cv(at, code, far, first, first_new, out)
-    _mef(states, first, out)
+    _cv(at, code, far, corner, first, first_new, out)
+    _mef(data, states, pulls, first, out)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -396,6 +423,10 @@ class Engine:
         self.spaces = [make_space(data, region) for _ in range(n_jobs)]
         self.n_refined = 0
         self.n_exact = 0
+
+    def drift(self, layer: Layer) -> float:
+        """Bound on the errors of the pulls of a layer, each point of which was added once and moved twice a layer at most."""
+        return drift_of(self.data, self.data.rows.shape[0] + 2 * layer.number)
 
     def cef(self, layer: Layer, count: int, chunk: int = 4096, deadline: float = np.inf) -> Closed:
         """Close the first ``count`` facets of a layer, fewer if the time of the monotonic clock passes ``deadline``."""
@@ -443,7 +474,7 @@ class Engine:
             np.cumsum([a.shape[0] for a in answers], out=answer_at[1:])
         known = np.concatenate(answers) if answers else np.empty((0, 5), dtype=np.intp)
         n_asked, refined = _close_some(
-            self.data, self.region, space, self.words, layer.keys, layer.states,
+            self.data, self.region, space, self.words, layer.keys, layer.states, layer.pulls, self.drift(layer),
             layer.hint_at, layer.hints, which, answer_at, known, out,
         )  # fmt: skip
         self.n_refined += int(refined)
@@ -473,28 +504,26 @@ class Engine:
 
     def grow(self, before: Layer, layer: Layer, closed: Closed) -> tuple[Layer, npt.NDArray[np.int32]]:
         """MEV, CV and MEF: the next layer, and the facets behind the edges of this one."""
-        out = _make_next(before.keys.size + layer.keys.size, closed.code.size, layer.states.shape[1])
+        n_points, d = self.data.rows.shape
+        out = _make_next(before.keys.size + layer.keys.size, closed.code.size, n_points, d)
         _next_layer(
-            before.keys, before.first, layer.keys, layer.states, layer.first, closed.at, closed.code, closed.near, closed.far,
-            out,
+            self.data, before.keys, before.first, layer.keys, layer.states, layer.pulls, layer.first,
+            closed.at, closed.code, closed.near, closed.far, closed.corner, out,
         )  # fmt: skip
         n, first = int(out.counts[NEW]), layer.first + layer.keys.size
-        new = Layer(first, out.keys[:n], out.states[:n], out.parent[:n], out.flips[:n], out.hint_at[: n + 1], out.hints)
+        new = Layer(
+            layer.number + 1, first, out.keys[:n], out.states[:n], out.parent[:n], out.flips[:n], out.pulls[:n],
+            out.hint_at[: n + 1], out.hints,
+        )  # fmt: skip
         return new, out.neighbour
 
 
-def first_layer(state: npt.NDArray[np.int8], words: Words) -> Layer:
+def first_layer(state: npt.NDArray[np.int8], words: Words, data: Data) -> Layer:
     """The layer of one given partition."""
-    root = np.full((1, 2), -1, dtype=np.int32)
-    return Layer(
-        0, key_of(state, words), state[None], root[:, 0].copy(), root, np.zeros(2, dtype=np.intp), np.empty(0, np.intp)
-    )
-
-
-def no_layer(n_points: int) -> Layer:
-    """What lies before the first layer."""
-    empty = first_layer(np.empty(n_points, dtype=np.int8), np.zeros(2 * n_points, dtype=np.uint64))
-    return empty._replace(keys=empty.keys[:0])
+    root, pulls = np.full((1, 2), -1, dtype=np.int32), np.empty((1, 3, 2, data.rows.shape[1]))
+    pull_of(data, state, pulls[0])
+    no_hints = np.zeros(2, dtype=np.intp), np.empty((0, 2), dtype=np.intp)
+    return Layer(0, 0, key_of(state, words), state[None], root[:, 0].copy(), root, pulls, *no_hints)
 
 
 def key_of(state: npt.NDArray[np.int8], words: Words) -> Words:

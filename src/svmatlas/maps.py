@@ -21,21 +21,24 @@ from svmatlas.facet import (
     SIZE,
     Data,
     Region,
+    drift_of,
     make_space,
     make_task,
     refine,
     solve_maps,
+    sum_pull,
 )
 
 Floats = npt.NDArray[np.float64]
 
 
 @entry
-def _affine_maps(data, region, space, states, jitter, accuracy, alpha, beta, hopeless):
+def _affine_maps(data, region, space, states, drift, jitter, accuracy, alpha, beta, hopeless):
     task = make_task(data, region, space)
-    task.jitter = jitter
+    task.jitter, task.drift = jitter, drift
     for f in range(states.shape[0]):
         task.state = states[f]
+        sum_pull(task.rows, task.point, task.axis, task.state, task.pull)
         solve_maps(task)
         hopeless[f] = task.counts[REFINED] == -1
         bad = False
@@ -70,7 +73,7 @@ def affine_maps(
     """
     (n, d), count = data.rows.shape, states.shape[0]
     alpha, beta, hopeless = np.zeros((count, 3, n)), np.zeros((count, 3, d)), np.zeros(count, dtype=bool)
-    _affine_maps(data, region, make_space(data, region), states, jitter, accuracy, alpha, beta, hopeless)
+    _affine_maps(data, region, make_space(data, region), states, drift_of(data, n), jitter, accuracy, alpha, beta, hopeless)
     if hopeless.any():
         problem = ExactProblem(data, region, jitter)
         for f in np.flatnonzero(hopeless):

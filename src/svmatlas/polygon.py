@@ -23,6 +23,8 @@ import numpy as np
 
 from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel
 from svmatlas.facet import (
+    ANCHOR,
+    BETA,
     BETA_HI,
     BETA_LO,
     CHECKED,
@@ -30,7 +32,9 @@ from svmatlas.facet import (
     CROSS,
     ETA,
     ETA_DD,
+    ETA_SWAY,
     LENGTH,
+    LENGTH_SWAY,
     MARGIN,
     MEMBER,
     N_ASKED,
@@ -41,24 +45,35 @@ from svmatlas.facet import (
     NORM,
     OUTSIDE,
     PENCIL,
+    REAL,
     REFINED,
+    SCORES,
     SCRATCH,
     SIGN,
     SIZE,
     SLOT,
+    SWAY_BETA,
+    TARGET_LO,
     L,
     P,
     Q,
     U,
+    anchored_line,
+    fill_pencil,
+    is_anchored,
     line,
     line_dd,
+    line_sway,
     pencil_dd,
+    pencil_origin,
     refine,
     rest_dd,
-    score_lines,
+    score_at,
+    score_sway,
     slope,
     slope_dd,
     solve_maps,
+    solve_sway,
     tabulate_margin,
     tabulate_pencil,
     target_dd,
@@ -103,6 +118,14 @@ NONE, ASK = -1, -2
 
 
 @kernel
+def _is_parallel(t, code):
+    """Does a line pass through the end of the pencil: a score line of it, or the line at infinity?"""
+    if code < 0:
+        return t.side_axis[-1 - code] == L
+    return t.counts[SIZE] == t.rank - 1 and t.members[SLOT, code >> 1] < 0
+
+
+@kernel
 def _ends(t, code):
     """The structural points that a line passes through: bits 0-2 corners of the triangle, bit 3 the end of the pencil."""
     h0, h1, h2, e0, e1, e2 = line(t, code)
@@ -113,10 +136,7 @@ def _ends(t, code):
         bits |= 2
     if h2 == 0.0 and e2 == 0.0:
         bits |= 4
-    if code < 0:
-        if t.side_axis[-1 - code] == L:
-            bits |= 8
-    elif t.members[SLOT, code >> 1] < 0 and t.counts[SIZE] == t.rank - 1:
+    if _is_parallel(t, code):
         bits |= 8
     return bits
 
@@ -163,7 +183,7 @@ def _cross_dd(t, a, b):
             v[c], v[3 + c], v[6 + c] = _minor(
                 x[i], x[3 + i], x[j], x[3 + j], y[i], y[3 + i], y[j], y[3 + j], x[6 + i], x[6 + j], y[6 + i], y[6 + j]
             )
-        if _ends(t, a) & _ends(t, b) & 8 != 0:
+        if _is_parallel(t, a) and _is_parallel(t, b):
             v[2], v[5], v[8] = 0.0, 0.0, 0.0
         t.tally[CROSS], t.tally[CROSS + 1] = a, b
     top = 0
@@ -202,6 +222,88 @@ def _sign_dd(t, k, a, b):
 
 
 @kernel
+def _is_strip(t, k, a, b):
+    """Is one of a and b the other side of the strip that k bounds? No facet is empty: k is positive there but at infinity."""
+    lower, upper = t.counts[PENCIL], t.counts[PENCIL + 1]
+    if lower < 0 or upper < 0:
+        return False
+    return (k == lower and (a == upper or b == upper)) or (k == upper and (a == lower or b == lower))
+
+
+@kernel
+def _cross_anchored(t, a, b):
+    """H_a x h_b of anchored lines, turned to l > 0, with errors; infinite ones if that is not certain."""
+    h0, h1, h2, e0, e1, e2 = anchored_line(t, a)
+    g0, g1, g2, d0, d1, d2 = anchored_line(t, b)
+    u = 4.0 * UNIT
+    x, y, z = h1 * g2 - h2 * g1, h2 * g0 - h0 * g2, h0 * g1 - h1 * g0
+    ex = abs(h1) * d2 + e1 * (abs(g2) + d2) + abs(h2) * d1 + e2 * (abs(g1) + d1) + u * (abs(h1 * g2) + abs(h2 * g1))
+    ey = abs(h2) * d0 + e2 * (abs(g0) + d0) + abs(h0) * d2 + e0 * (abs(g2) + d2) + u * (abs(h2 * g0) + abs(h0 * g2))
+    ez = abs(h0) * d1 + e0 * (abs(g1) + d1) + abs(h1) * d0 + e1 * (abs(g0) + d0) + u * (abs(h0 * g1) + abs(h1 * g0))
+    if not abs(z) > ez:
+        return x, y, z, np.inf, np.inf, np.inf
+    if z < 0.0:
+        x, y, z = -x, -y, -z
+    return x, y, z, ex, ey, ez
+
+
+@kernel
+def _sign_anchored(t, k, a, b):
+    """Between levels 2 and 3: three tied lines of an anchored facet."""
+    v0, v1, v2, d0, d1, d2 = _cross_anchored(t, a, b)
+    h0, h1, h2, e0, e1, e2 = anchored_line(t, k)
+    size = abs(h0 * v0) + abs(h1 * v1) + abs(h2) * v2
+    bound = abs(h0) * d0 + e0 * (abs(v0) + d0) + abs(h1) * d1 + e1 * (abs(v1) + d1)
+    bound += abs(h2) * d2 + e2 * (v2 + d2) + 4.0 * UNIT * size
+    s = h0 * v0 + h1 * v1 + h2 * v2
+    if not abs(s) > bound:
+        return UNKNOWN
+    return 1 if s > 0 else -1
+
+
+@kernel
+def _narrow_anchored(t, j):
+    """Settle the listed lines of an anchored facet at a corner of two anchored edges: one product each.
+
+    Returns the one that the corner violates most, or NONE; those that are still undecided stay listed.
+    """
+    n = t.tally[N_CORNERS]
+    a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
+    if not (is_anchored(t, a) and is_anchored(t, b)):
+        return NONE
+    v0, v1, v2, d0, d1, d2 = _cross_anchored(t, a, b)
+    beta = t.column[SCRATCH, 0]
+    for i in range(beta.size):
+        beta[i] = t.column[BETA, P, i] * v0 + t.column[BETA, Q, i] * v1 + t.column[SWAY_BETA, L, i] * v2
+    tiny = (beta.size + 6) * UNIT
+    size_p, size_q, size_l = t.bound[LENGTH, P], t.bound[LENGTH, Q], t.bound[REAL, LENGTH_SWAY]
+    per_norm = (t.bound[ETA, P] + tiny * size_p) * (abs(v0) + d0) + size_p * d0
+    per_norm += (t.bound[ETA, Q] + tiny * size_q) * (abs(v1) + d1) + size_q * d1
+    per_norm += (t.bound[REAL, ETA_SWAY] + tiny * size_l) * (v2 + d2) + size_l * d2
+    kept, worst, least = 0, NONE, 0.0
+    for m in range(t.tally[N_LISTED]):
+        k = t.listed[m]
+        i = k >> 1
+        if is_anchored(t, k) and k != a and k != b:
+            s, r = -t.point[TARGET_LO, i] * v2, abs(t.point[TARGET_LO, i])
+            for c in range(beta.size):
+                s += t.rows[i, c] * beta[c]
+            if t.state[i] != OUTSIDE:
+                s = -s
+            bound = t.point[NORM, i] * per_norm + r * (d2 + 4.0 * UNIT * v2)
+            if s > bound:
+                continue
+            if s < -bound:
+                if s < least * t.point[NORM, i]:
+                    worst, least = k, s / t.point[NORM, i]
+                continue
+        t.listed[kept] = k
+        kept += 1
+    t.tally[N_LISTED] = kept
+    return worst
+
+
+@kernel
 def _ask(t, question, a, b, k):
     n = t.tally[N_ASKED]
     if n < t.asked.shape[0]:
@@ -211,11 +313,9 @@ def _ask(t, question, a, b, k):
 
 
 @kernel
-def _value(t, k, j):
-    """Level 2: the value of line k at corner j, its error bound, and the size of its terms."""
-    h0, h1, h2, e0, e1, e2 = line(t, k)
-    v = t.corner
-    v0, v1, v2, d0, d1, d2 = v[0, j, 0], v[0, j, 1], v[0, j, 2], v[0, j, 3], v[0, j, 4], v[0, j, 5]
+def _value(h0, h1, h2, e0, e1, e2, v):
+    """Level 2: the value of a line at a corner, its error bound, and the size of its terms."""
+    v0, v1, v2, d0, d1, d2 = v[0], v[1], v[2], v[3], v[4], v[5]
     size = abs(h0) * v0 + abs(h1) * v1 + abs(h2) * v2
     bound = abs(h0) * d0 + e0 * (v0 + d0) + abs(h1) * d1 + e1 * (v1 + d1)
     bound += abs(h2) * d2 + e2 * (v2 + d2) + 4.0 * UNIT * size
@@ -224,17 +324,18 @@ def _value(t, k, j):
 
 @kernel
 def _sign(t, k, j):
-    """Sign of line k at corner j: all levels. UNKNOWN puts the question on the list."""
-    s, bound, _ = _value(t, k, j)
-    if s > bound:
-        return 1
-    if s < -bound:
-        return -1
+    """Sign of line k at corner j where doubles do not tell: all other levels. UNKNOWN puts the question on the list."""
     n = t.tally[N_CORNERS]
     a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
     if k == a or k == b or _meet(t, k, a, b):
         return 0
-    sign = _sign_dd(t, k, a, b)
+    if t.corner[0, j, 2] > t.corner[0, j, 5] and _is_strip(t, k, a, b):
+        return 1
+    sign = UNKNOWN
+    if t.counts[SIZE] < t.rank - 1 and is_anchored(t, k) and is_anchored(t, a) and is_anchored(t, b):
+        sign = _sign_anchored(t, k, a, b)
+    if sign == UNKNOWN:
+        sign = _sign_dd(t, k, a, b)
     if sign == UNKNOWN:
         _ask(t, ASK_SIGN, a, b, k)
     return sign
@@ -285,7 +386,7 @@ def _make_corner(t, j, a, b):
     if a >= 0 and b >= 0 and a ^ b == 1:  # both bounds of one alpha: the sum of the lines is w_i times the axis
         zero = t.axis[a >> 1]
         g0, g1, g2, d0, d1, d2 = 1.0 * (zero == P), 1.0 * (zero == Q), 0.0, 0.0, 0.0, 0.0
-    elif _ends(t, a) & _ends(t, b) & 8 != 0:
+    elif _is_parallel(t, a) and _is_parallel(t, b):
         zero = L
     u = 4.0 * UNIT
     x, y, z = h1 * g2 - h2 * g1, h2 * g0 - h0 * g2, h0 * g1 - h1 * g0
@@ -310,20 +411,25 @@ def _make_corner(t, j, a, b):
 
 
 @kernel
-def _copy_corner(t, j, i):
+def _copy_corner(edge, corner, j, i):
     for c in range(6):
-        t.corner[1, j, c] = t.corner[0, i, c]
-    t.edge[1, CHECKED, j] = t.edge[0, CHECKED, i]
+        corner[1, j, c] = corner[0, i, c]
+    edge[1, CHECKED, j] = edge[0, CHECKED, i]
 
 
 @kernel
 def _clip(t, k):
     """Keep the part of the polygon on the good side of line k."""
     n = t.tally[N_CORNERS]
-    code, sign, new = t.edge[0, CODE], t.edge[0, SIGN], t.edge[1, CODE]
+    edge, corner = t.edge, t.corner
+    code, sign, new = edge[0, CODE], edge[0, SIGN], edge[1, CODE]
     unknown, negative = False, 0
+    h0, h1, h2, e0, e1, e2 = line(t, k)
     for j in range(n):
-        sign[j] = _sign(t, k, j)
+        s, bound, _ = _value(h0, h1, h2, e0, e1, e2, corner[0, j])
+        sign[j] = 1 if s > bound else -1
+        if not abs(s) > bound:
+            sign[j] = _sign(t, k, j)
         unknown = unknown or sign[j] == UNKNOWN
         negative += sign[j] == -1
     if unknown:
@@ -345,7 +451,7 @@ def _clip(t, k):
         j = (j + 1) % n
     while j != first:
         new[m] = code[j]
-        _copy_corner(t, m, j)
+        _copy_corner(edge, corner, m, j)
         m += 1
         j = (j + 1) % n
     new[m + (sign[before] == 1)] = k
@@ -353,7 +459,7 @@ def _clip(t, k):
         if step == 0 and sign[before] == 1:
             new[m] = code[first]
         elif step == 1 and sign[after] == 0:
-            _copy_corner(t, m, after)
+            _copy_corner(edge, corner, m, after)
             m += 1
             continue
         elif step == 0:
@@ -361,9 +467,9 @@ def _clip(t, k):
         _make_corner(t, m, code[first] if step == 0 else code[after], k)
         m += 1
     for j in range(m):
-        t.edge[0, CODE, j], t.edge[0, CHECKED, j] = t.edge[1, CODE, j], t.edge[1, CHECKED, j]
+        edge[0, CODE, j], edge[0, CHECKED, j] = edge[1, CODE, j], edge[1, CHECKED, j]
         for c in range(6):
-            t.corner[0, j, c] = t.corner[1, j, c]
+            corner[0, j, c] = corner[1, j, c]
     t.tally[N_CORNERS] = m
     return CLOSED
 
@@ -377,22 +483,23 @@ def _list(t, code):
 @kernel
 def _check_scores(t, j):
     """The score line that corner j violates most, or NONE; undecided ones are listed."""
-    norm, v = t.point[NORM], t.corner
-    tiny = (t.rows.shape[1] + 4) * UNIT
+    state, norm, low, v = t.state, t.point[NORM], t.point[TARGET_LO], t.corner[0, j]
+    tiny = (t.rows.shape[1] + 6) * UNIT
     per_norm = 0.0
     for c in range(3):
-        size, d = t.bound[LENGTH, c], v[0, j, 3 + c]
-        per_norm += (t.bound[ETA, c] + tiny * size) * (v[0, j, c] + d) + size * d
-    v0, v1, v2 = v[0, j, 0], v[0, j, 1], v[0, j, 2]
-    fixed = 8.0 * UNIT * v2 + 2.0 * v[0, j, 5]
+        size, d = t.bound[LENGTH, c], v[3 + c]
+        per_norm += (t.bound[ETA, c] + tiny * size) * (v[c] + d) + size * d
+    fixed = 8.0 * UNIT * v[2] + 2.0 * v[5]
+    score_at(t, v[0], v[1], v[2])
+    score, target, jitter = t.score[SCORES], v[2], t.jitter
     worst, least = NONE, 0.0
-    hp, hq, hl = t.score[P], t.score[Q], t.score[L]
-    for i in range(t.state.size):
-        s = hp[i] * v0 + hq[i] * v1 + hl[i] * v2
+    for i in range(state.size):
+        s = score[i] - (target + jitter * low[i] * target)
+        s = s if state[i] == OUTSIDE else -s
         bound = norm[i] * per_norm + fixed
-        if s > bound or t.state[i] == MARGIN:
+        if s > bound or state[i] == MARGIN:
             continue
-        code = 2 * i + (0 if t.state[i] == OUTSIDE else 1)
+        code = 2 * i + (0 if state[i] == OUTSIDE else 1)
         if not s < -bound:
             _list(t, code)
         elif s < least * norm[i]:
@@ -404,14 +511,21 @@ def _check_scores(t, j):
 def _check_few(t, j):
     """The same for the lines of M and of the pencil."""
     worst, least = NONE, 0.0
-    m = t.counts[SIZE]
+    m, table, members, counts, v = t.counts[SIZE], t.table, t.members, t.counts, t.corner[0, j]
+    end = table.shape[0] - 2
+    first = end - 2 * t.rows.shape[1]
     for n in range(2 * m + 2):
-        k = 2 * t.members[MEMBER, n >> 1] + (n & 1) if n < 2 * m else t.counts[PENCIL + n - 2 * m]
-        if k < 0:
-            continue
-        s, bound, size = _value(t, k, j)
+        row, k = first + n, np.int64(0)
+        if n >= 2 * m:
+            row, k = end + n - 2 * m, counts[PENCIL + n - 2 * m]
+            if k < 0:
+                continue
+        h = table[row]
+        s, bound, size = _value(h[0], h[1], h[2], h[3], h[4], h[5], v)
         if s > bound:
             continue
+        if n < 2 * m:
+            k = 2 * members[MEMBER, n >> 1] + (n & 1)
         if not s < -bound:
             _list(t, k)
         elif s < least * size:
@@ -466,6 +580,8 @@ def _check_corner(t, j):
     worst = _check_few(t, j)
     if worst == NONE and t.counts[SIZE] < t.rank - 1:
         worst = _check_scores(t, j)
+    if worst == NONE and t.tally[N_LISTED] > 0 and t.counts[ANCHOR] >= 0 and t.counts[SIZE] < t.rank - 1:
+        worst = _narrow_anchored(t, j)
     if worst != NONE:
         return worst
     unknown = False
@@ -520,41 +636,59 @@ def _is_flat(t):
 
 
 @kernel
-def _bounds(t, i, refined):
-    """Interval of the bound v_i = n_i / s_i, and the side: 0 lower, 1 upper, -1 not known.
+def _bound_listed(t, refined):
+    """For each listed point the interval of v_i - v0, v_i = n_i / s_i, and the side: 0 lower, 1 upper; into ``exact``.
 
-    n_i, which is all jitter where the data are tied, is taken from doubles or from double-double.
+    n_i, which is all jitter where the data are tied, is taken from doubles, from the anchor (v0 as there, else 0) or from
+    double-double. Where the side is not known (-1): n_i, the largest |s_i| and the error of n_i instead.
     """
-    norm = t.point[NORM, i]
-    tiny = t.rows.shape[1] * UNIT
-    s, n = t.score[P, i], -t.score[L, i]
-    es = norm * (t.bound[ETA, U] + tiny * t.bound[LENGTH, U])
-    en = norm * (t.bound[ETA, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT
-    if refined:
-        n, en = rest_dd(t, i)
-        n = n if t.state[i] == OUTSIDE else -n
-    if not abs(s) > es:
-        return n, (abs(s) + es), en, -1
-    v = n / s
-    error = (en + abs(v) * es) / (abs(s) - es) + 4.0 * UNIT * abs(v)
-    return v - error, v + error, 0.0, 0 if s > 0 else 1
+    state, axis, score, out, listed = t.state, t.axis, t.score, t.exact, t.listed
+    norms, lows = t.point[NORM], t.point[TARGET_LO]
+    tiny = (t.rows.shape[1] + 2) * UNIT
+    anchor = t.counts[ANCHOR]
+    origin, shift = 0.0, 0.0
+    if anchor >= 0:
+        origin, shift = pencil_origin(t)
+        score_sway(t, score[Q])
+    es_norm = t.bound[ETA, U] + tiny * t.bound[LENGTH, U]
+    en_norm = t.bound[ETA, L] + tiny * t.bound[LENGTH, L]
+    sway_norm = t.bound[REAL, ETA_SWAY] + tiny * t.bound[REAL, LENGTH_SWAY]
+    for k in range(t.tally[N_LISTED]):
+        i = listed[k] >> 1
+        s, n = score[P, i], -score[L, i]
+        es, en = norms[i] * es_norm, norms[i] * en_norm + 4.0 * UNIT
+        v0, e0 = origin, shift
+        if axis[i] == anchor:
+            n, en = lows[i] - score[Q, i], norms[i] * sway_norm + 2.0 * UNIT * abs(lows[i])
+            n = n if state[i] == OUTSIDE else -n
+            v0, e0 = 0.0, 0.0
+        elif refined:
+            n, en = rest_dd(t, i)
+            n = n if state[i] == OUTSIDE else -n
+        if abs(s) > es:
+            v = n / s
+            error = (en + abs(v) * es) / (abs(s) - es) + 4.0 * UNIT * (abs(v) + abs(v0)) + e0
+            out[k, 0], out[k, 1], out[k, 2], out[k, 3] = v - v0 - error, v - v0 + error, 0.0, (0 if s > 0 else 1)
+        else:
+            out[k, 0], out[k, 1], out[k, 2], out[k, 3] = n, abs(s) + es, en, -1
+    return abs(origin) + shift
 
 
 @kernel
 def _narrow(t, refined):
     """Keep of the listed points those that can have the tightest bound on a side; returns how many for each, and unsure."""
+    reach = _bound_listed(t, refined)
+    interval, listed, count = t.exact, t.listed, t.tally[N_LISTED]
     lower, upper = -np.inf, np.inf
-    for n in range(t.tally[N_LISTED]):
-        lo, hi, en, side = _bounds(t, t.listed[n] >> 1, refined)
-        t.exact[n, 0], t.exact[n, 1], t.exact[n, 2], t.exact[n, 3] = lo, hi, en, side
-        if side == 0:
-            lower = max(lower, lo)
-        elif side == 1:
-            upper = min(upper, hi)
-    reach = max(abs(lower), abs(upper))
+    for n in range(count):
+        if interval[n, 3] == 0:
+            lower = max(lower, interval[n, 0])
+        elif interval[n, 3] == 1:
+            upper = min(upper, interval[n, 1])
+    reach += max(abs(lower), abs(upper))
     n_lower, n_upper, n_unsure, kept = 0, 0, 0, 0
-    for n in range(t.tally[N_LISTED]):
-        lo, hi, en, side = t.exact[n, 0], t.exact[n, 1], t.exact[n, 2], t.exact[n, 3]
+    for n in range(count):
+        lo, hi, en, side = interval[n, 0], interval[n, 1], interval[n, 2], interval[n, 3]
         if side == 0 and not hi < lower:
             n_lower += 1
         elif side == 1 and not lo > upper:
@@ -563,7 +697,7 @@ def _narrow(t, refined):
             n_unsure += 1
         else:
             continue
-        t.listed[kept] = t.listed[n]
+        listed[kept] = listed[n]
         kept += 1
     t.tally[N_LISTED] = kept
     return n_lower, n_upper, n_unsure
@@ -622,6 +756,7 @@ def _reduce_pencil(t):
     flat = _is_flat(t)
     if flat == 1:
         return CLOSED
+    fill_pencil(t)
     t.tally[N_LISTED] = 0
     for i in range(t.state.size):
         if t.state[i] != MARGIN:
@@ -658,6 +793,25 @@ def _start(t):
 
 
 @kernel
+def _is_edge(t, k):
+    for j in range(t.tally[N_CORNERS]):
+        if t.edge[0, CODE, j] == k:
+            return True
+    return False
+
+
+@kernel
+def _mark(t, hints):
+    """Mark the corners that are known vertices: these satisfy all lines."""
+    n = t.tally[N_CORNERS]
+    for j in range(n):
+        a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
+        for k in range(hints.shape[0]):
+            if (hints[k, 0] == a and hints[k, 1] == b) or (hints[k, 0] == b and hints[k, 1] == a):
+                t.edge[0, CHECKED, j] = 1
+
+
+@kernel
 def _attempt(t, hints):
     """Close the facet with the precision that its maps have."""
     t.tally[N_ASKED] = 0
@@ -668,12 +822,16 @@ def _attempt(t, hints):
             if t.counts[PENCIL + side] >= 0:
                 tabulate_pencil(t, side)
     _start(t)
+    for n in range(hints.size):
+        k = hints[n >> 1, n & 1]
+        if k >= 0 and not _is_edge(t, k):
+            outcome = _clip(t, k)
+            if outcome != CLOSED:
+                return outcome
+    _mark(t, hints)
     clips, j = 0, np.int64(0)
     while j < t.tally[N_CORNERS]:
-        if clips < hints.size:
-            k = hints[clips]
-        else:
-            k = NONE if t.edge[0, CHECKED, j] == 1 else _check_corner(t, j)
+        k = NONE if t.edge[0, CHECKED, j] == 1 else _check_corner(t, j)
         if k == NONE:
             j += 1
             continue
@@ -698,12 +856,13 @@ def has_coarse(t):
 
 @kernel
 def close_facet(t, hints):
-    """CH of the paper: the polygon of one partition into ``t``, known edges first. Returns the outcome."""
+    """CH of the paper: the polygon of one partition into ``t``. Returns the outcome.
+
+    ``hints`` (n, 2) are known corners as pairs of codes, or known edges (code, code): clipped first, and not checked again.
+    """
     if not solve_maps(t):
         return BROKEN
     tabulate_margin(t)
-    if t.counts[SIZE] < t.rank:
-        score_lines(t)
     while True:
         outcome = _attempt(t, hints)
         if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and has_coarse(t))):
@@ -735,11 +894,15 @@ def _is_suspect(t):
 
 
 @kernel
-def _measure_corners(t):
-    """The corners of the same edges from the maps in hand, in double-double, into corner[1]: hi and lo."""
+def _measure_corners(t, less):
+    """The corners of the same edges with that much less jitter, in double-double, into corner[1]: hi and lo."""
     n = t.tally[N_CORNERS]
+    sway = t.column[SCRATCH, 0]
     for j in range(n):
         line_dd(t, t.edge[0, CODE, j], t.exact[j])
+        line_sway(t, t.edge[0, CODE, j], sway)
+        for c in range(3):
+            t.exact[j, c], t.exact[j, 3 + c] = dd_add(t.exact[j, c], t.exact[j, 3 + c], -less * sway[c], 0.0)
     for j in range(n):
         a, b, v = t.exact[j], t.exact[j + 1 if j + 1 < n else 0], t.corner[1, j]
         top = 0.0
@@ -772,18 +935,28 @@ def _measure(t):
 
 
 @kernel
+def _is_between_tied(t):
+    """Is an anchored facet a strip between two tied lines, or bounded by them all around? Then it scales with the jitter."""
+    if t.counts[SIZE] == t.rank - 1:
+        return is_anchored(t, t.counts[PENCIL]) and is_anchored(t, t.counts[PENCIL + 1])
+    for j in range(t.tally[N_CORNERS]):
+        if not is_anchored(t, t.edge[0, CODE, j]):
+            return False
+    return True
+
+
+@kernel
 def is_tie(t):
-    """Does the facet just closed owe its extent to the jitter? Overwrites the maps."""
+    """Does the facet just closed owe its extent to the jitter?"""
     if not _is_suspect(t):
         return False
+    if t.counts[ANCHOR] >= 0 and _is_between_tied(t):
+        return True
     if t.counts[REFINED] != 1:
         refine(t)
-    _measure_corners(t)
+    solve_sway(t)
+    _measure_corners(t, 0.0)
     diameter, area = _measure(t)
-    t.jitter = TIE_SHRINK
-    solve_maps(t)
-    refine(t)
-    _measure_corners(t)
-    t.jitter = 1.0
+    _measure_corners(t, 1.0 - TIE_SHRINK)
     less, lesser = _measure(t)
     return not (less > TIE_LOSS * diameter and lesser > TIE_LOSS * area)

@@ -167,7 +167,8 @@ def make_problem(X: Any, y: Any, bias: float, sample_weight: Any, random_state: 
     shift = -int(np.frexp(total.max())[1]) if total.size else 0
     total = np.ldexp(total, shift)
     random = check_random_state(random_state)
-    data = _data(rows, rank, kappa, sign[first], total, random)
+    anchor = 1.0 / abs(float(rows[0, -1])) if bias and rows is signed and len(rows) else 0.0
+    data = _data(rows, rank, kappa, sign[first], total, random, anchor)
     seed = int(random.randint(2**31))
     return Problem(
         data, classes, point, weight, sign, X, bias, rows is not signed, turn, exponent, -2 * exponent - shift, seed
@@ -304,7 +305,7 @@ def rank_exactly(rows: Floats) -> int:
     return rank
 
 
-def _data(rows: Floats, rank: int, kappa: float, sign: Floats, weight: Floats, random: Any) -> Data:
+def _data(rows: Floats, rank: int, kappa: float, sign: Floats, weight: Floats, random: Any, anchor: float) -> Data:
     n = rows.shape[0]
     norm = np.linalg.norm(rows, axis=1) * (1 + 2.0**-50)  # an upper bound
     jitter = JITTER * min(1.0, (TAME / kappa) ** 2)
@@ -316,6 +317,7 @@ def _data(rows: Floats, rank: int, kappa: float, sign: Floats, weight: Floats, r
         axis=np.where(sign > 0, P, Q).astype(np.int8),
         probe=random.uniform(-1, 1, n) @ rows,
         rank=rank,
+        anchor=anchor,
     )
 
 
