@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 from collections import Counter
 
 import numpy as np
@@ -205,3 +207,24 @@ def test_equal_rows_share_alpha_by_weight():
     alpha = atlas.alpha(0.7, 0.9).reshape(3, -1)
     np.testing.assert_allclose(alpha[0], alpha[1])
     assert Counter(len(rows) % 3 for rows in atlas.partition(atlas.locate(0.7, 0.9))) == {0: 3}
+
+
+@pytest.mark.parametrize(("n", "d", "bias"), [(60, 2, 0.01), (50, 4, 1.0)])
+def test_anchor_is_only_a_shortcut(n, d, bias, monkeypatch):
+    """Ties of a whole class are resolved in doubles, to the same facets as by double-double and exact arithmetic."""
+    module = importlib.import_module("svmatlas.explore")
+    X, y = generic(n, d, 5)
+    quick = svmatlas.explore(X, y, bias=bias)
+    make = module.make_problem
+
+    def without_anchor(*arguments):
+        problem = make(*arguments)
+        return dataclasses.replace(problem, data=problem.data._replace(anchor=0.0))
+
+    monkeypatch.setattr(module, "make_problem", without_anchor)
+    slow = svmatlas.explore(X, y, bias=bias)
+    assert slow.facet_is_tie.sum() > n
+    assert slow.n_refined > 10 * quick.n_refined
+    facets = np.arange(slow.facet_layer.size)
+    named = [{(a, b.tobytes()) for a, b in zip(m.facet_is_tie, m._states(facets), strict=True)} for m in (quick, slow)]
+    assert named[0] == named[1]

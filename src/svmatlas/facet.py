@@ -47,7 +47,7 @@ import numpy.typing as npt
 from numba import types
 from numba.experimental import structref
 
-from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel, two_prod, two_sum
+from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel, sums, two_prod, two_sum
 
 OUTSIDE, INSIDE, MARGIN = 0, 1, 2
 """States of a point: g > 1 and alpha = 0; g < 1 and alpha at its bound; g = 1."""
@@ -66,7 +66,7 @@ BASIS, TRIANGLE, INVERSE = 0, 1, 2
 ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
 SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR = 0, 1, 2, 4, 6, 7
-SCORES = 3
+SCORES, SIGNS = 3, 4
 CODE, CHECKED, SIGN = 0, 1, 2
 N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
 
@@ -119,7 +119,7 @@ class Task(structref.StructRefProxy):
     column (13, 4, r)               PULL b, ALPHA A, BETA Beta of each column, their double-doubles; SCRATCH; RHO: rho,
                                     scratch; SWAY: derivatives by the jitter
     square (3, r, r)                BASIS Q, TRIANGLE R, INVERSE R^-1
-    score (4, N)                    score lines, see fill_score; SCORES of all points at one corner
+    score (5, N)                    score lines, see fill_score; SCORES of all points at one corner; SIGNS -1 for I, else 1
     bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA; ETA, LENGTH of SWAY_BETA_l
     table (n_sides + 2 r + 2, 6)    lines with error bounds: sides, those of M, two of the pencil
     counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
@@ -174,7 +174,7 @@ def make_space(data: Data, region: Region) -> Space:
         members=np.zeros((3, n + d + 1), i),
         column=np.zeros((13, 4, d)),
         square=np.zeros((3, d, d)),
-        score=np.zeros((4, n)),
+        score=np.zeros((5, n)),
         bound=np.zeros((4, 4)),
         table=table,
         counts=np.zeros(8, i),
@@ -199,7 +199,7 @@ def make_task(data, region, space):
     )  # fmt: skip
 
 
-@kernel
+@sums
 def _dot(a, b):
     s = 0.0
     for j in range(a.size):
@@ -237,11 +237,12 @@ def drift_of(data: Data, n_moves: int) -> float:
 def _gather(t):
     """List M, count I, and round the pulls."""
     n, m = t.state.size, 0
-    state, axis = t.state, t.axis
+    state, axis, signs = t.state, t.axis, t.score[SIGNS]
     inside, positive = 0, 0
     for i in range(n):
         inside += state[i] == INSIDE
         positive += (state[i] == INSIDE) & (axis[i] == P)
+        signs[i] = 1.0 - 2.0 * (state[i] == INSIDE)
     t.counts[N_PULL], t.counts[N_PULL + 1] = positive, inside - positive
     t.members[SLOT] = -1
     for i in range(n):
@@ -300,18 +301,17 @@ def _orthogonalise(t, m):
             return
         for j in range(v.size):
             v[j] /= left
+    for i in range(m - 1, -1, -1):  # row i of R^-1
+        row, scale = inverse[i], 1.0 / triangle[i, i]
+        row[i:m] = 0.0
+        for j in range(i + 1, m):
+            s, other = triangle[i, j] * scale, inverse[j]
+            for k in range(j, m):
+                row[k] -= s * other[k]
+        row[i] = scale
     squares = 0.0
-    for k in range(m):  # column k of R^-1
-        rho[k] = 0.0
-        inverse[k, k] = 1.0 / triangle[k, k]
-        for i in range(k - 1, -1, -1):
-            s = 0.0
-            for j in range(i + 1, k + 1):
-                s += triangle[i, j] * inverse[j, k]
-            inverse[i, k] = -s * inverse[i, i]
-        for i in range(k + 1):
-            rho[i] += inverse[i, k] ** 2
     for k in range(m):
+        rho[k] = _dot(inverse[k, k:m], inverse[k, k:m])
         squares += rho[k] * t.point[NORM, t.members[MEMBER, k]] ** 2
         rho[k] = np.sqrt(rho[k])
     t.bound[REAL, KAPPA] = max(1.0, np.sqrt(squares))
@@ -322,10 +322,7 @@ def _back(t, m, y, out):
     """Solve R out = y."""
     triangle = t.square[TRIANGLE]
     for i in range(m - 1, -1, -1):
-        s = y[i]
-        for j in range(i + 1, m):
-            s -= triangle[i, j] * out[j]
-        out[i] = s / triangle[i, i]
+        out[i] = (y[i] - _dot(triangle[i, i + 1 : m], out[i + 1 : m])) / triangle[i, i]
 
 
 @kernel
@@ -333,10 +330,12 @@ def _forward(t, m, g, out):
     """Solve R' out = g."""
     triangle = t.square[TRIANGLE]
     for i in range(m):
-        s = g[i]
-        for j in range(i):
-            s -= triangle[j, i] * out[j]
-        out[i] = s / triangle[i, i]
+        out[i] = g[i]
+    for i in range(m):
+        s, row = out[i] / triangle[i, i], triangle[i]
+        out[i] = s
+        for j in range(i + 1, m):
+            out[j] -= s * row[j]
 
 
 @kernel
@@ -389,12 +388,17 @@ def _bound_column(t, m, c):
         t.bound[ETA, c] += t.drift
 
 
-@kernel
-def _score(t, beta, out):
-    """x_i . beta of all points."""
-    columns = t.columns
+@sums
+def _score(columns, beta, out):
+    """x_i . beta of all points; four columns at a time, so that the sums stay in registers."""
     out[:] = 0.0
-    for j in range(beta.size):
+    d = beta.size
+    for j in range(0, d - d % 4, 4):
+        s0, s1, s2, s3 = beta[j], beta[j + 1], beta[j + 2], beta[j + 3]
+        c0, c1, c2, c3 = columns[j], columns[j + 1], columns[j + 2], columns[j + 3]
+        for i in range(out.size):
+            out[i] += (s0 * c0[i] + s1 * c1[i]) + (s2 * c2[i] + s3 * c3[i])
+    for j in range(d - d % 4, d):
         s, column = beta[j], columns[j]
         for i in range(out.size):
             out[i] += s * column[i]
@@ -511,8 +515,8 @@ def fill_score(t, i):
 def fill_pencil(t):
     """The same for all points at once, with |M| = rank - 1."""
     state, stamp, score, low, jitter = t.state, t.members[STAMP], t.score, t.point[TARGET_LO], t.jitter
-    _score(t, t.column[BETA, U], score[P])
-    _score(t, t.column[BETA, L], score[L])
+    _score(t.columns, t.column[BETA, U], score[P])
+    _score(t.columns, t.column[BETA, L], score[L])
     stamp[:] = t.counts[FILLED]
     for i in range(state.size):
         sign = 1.0 if state[i] == OUTSIDE else -1.0
@@ -523,7 +527,7 @@ def fill_pencil(t):
 @kernel
 def score_sway(t, out):
     """x_i.S of all points (see Anchored facets)."""
-    _score(t, t.column[SWAY_BETA, L], out)
+    _score(t.columns, t.column[SWAY_BETA, L], out)
 
 
 @kernel
@@ -532,7 +536,7 @@ def score_at(t, v0, v1, v2):
     beta = t.column[SCRATCH, 0]
     for j in range(beta.size):
         beta[j] = t.column[BETA, P, j] * v0 + t.column[BETA, Q, j] * v1 + t.column[BETA, L, j] * v2
-    _score(t, beta, t.score[SCORES])
+    _score(t.columns, beta, t.score[SCORES])
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -50,6 +50,7 @@ from svmatlas.facet import (
     SCORES,
     SCRATCH,
     SIGN,
+    SIGNS,
     SIZE,
     SLOT,
     SWAY_BETA,
@@ -481,6 +482,15 @@ def _list(t, code):
 
 
 @kernel
+def _count_short(score, signs, norm, low, target, jitter, per_norm, fixed):
+    """How many lines are not certainly positive: a loop without branches, since at most corners there is none."""
+    count = 0
+    for i in range(score.size):
+        count += not signs[i] * (score[i] - (target + jitter * low[i])) > norm[i] * per_norm + fixed
+    return count
+
+
+@kernel
 def _check_scores(t, j):
     """The score line that corner j violates most, or NONE; undecided ones are listed."""
     state, norm, low, v = t.state, t.point[NORM], t.point[TARGET_LO], t.corner[0, j]
@@ -491,13 +501,16 @@ def _check_scores(t, j):
         per_norm += (t.bound[ETA, c] + tiny * size) * (v[c] + d) + size * d
     fixed = 8.0 * UNIT * v[2] + 2.0 * v[5]
     score_at(t, v[0], v[1], v[2])
-    score, target, jitter = t.score[SCORES], v[2], t.jitter
+    score, signs, target, jitter = t.score[SCORES], t.score[SIGNS], v[2], t.jitter
+    for k in range(t.counts[SIZE]):
+        score[t.members[MEMBER, k]] = np.inf
+    if _count_short(score, signs, norm, low, target, jitter * target, per_norm, fixed) == 0:
+        return NONE
     worst, least = NONE, 0.0
     for i in range(state.size):
-        s = score[i] - (target + jitter * low[i] * target)
-        s = s if state[i] == OUTSIDE else -s
+        s = signs[i] * (score[i] - (target + jitter * low[i] * target))
         bound = norm[i] * per_norm + fixed
-        if s > bound or state[i] == MARGIN:
+        if s > bound:
             continue
         code = 2 * i + (0 if state[i] == OUTSIDE else 1)
         if not s < -bound:
