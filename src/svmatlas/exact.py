@@ -56,7 +56,15 @@ class ExactProblem:
     @cached_property
     def shrunk(self) -> ExactProblem:
         """The same with less jitter, to tell ties."""
-        return ExactProblem(self.data, self.region, TIE_SHRINK)
+        other = ExactProblem(self.data, self.region, TIE_SHRINK)
+        other.__dict__["rows"] = self.rows
+        return other
+
+    def within(self, region: Region) -> ExactProblem:
+        """The same in another region; the integers are shared."""
+        other = ExactProblem(self.data, region, self.jitter)
+        other.__dict__.update(rows=self.rows, targets=self.targets, weights=self.weights)
+        return other
 
     @cached_property
     def rows(self) -> tuple[list[list[int]], int]:

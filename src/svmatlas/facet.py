@@ -65,10 +65,13 @@ HIGH, LOW, SWAY = 0, 1, 2
 BASIS, TRIANGLE, INVERSE = 0, 1, 2
 ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
-SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR = 0, 1, 2, 4, 6, 7
+SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, FROZEN = 0, 1, 2, 4, 6, 7, 8
 SCORES, SIGNS = 3, 4
 CODE, CHECKED, SIGN = 0, 1, 2
 N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
+
+CUT = 8
+"""Name of the sides of a tile that are inside the region."""
 
 SHORTENED = 0.25
 """A vector that keeps less than this share of its length is orthogonalised again (loss of orthogonality <= 4 roundoffs)."""
@@ -98,6 +101,7 @@ class Region(NamedTuple):
     sides: Floats  # (k, 3) lines h.c >= 0
     corners: Floats  # (k, 3)
     axis: npt.NDArray[np.int8]  # (k,) P, Q or L where the side is p = 0, q = 0 or l = 0; else -1
+    name: Ints  # (k,) number of the side, or in a tile that of the side of the whole region that it is part of; CUT if of none
 
 
 @structref.register
@@ -108,7 +112,7 @@ class TaskType(types.StructRef):
 class Task(structref.StructRefProxy):
     """The facet in hand with all workspaces, passed by reference between kernels. Its fields, first what is read:
 
-    rows, columns, point, axis, probe, rank, anchor  as in Data;  sides, corners, side_axis  as in Region
+    rows, columns, point, axis, probe, rank, anchor  as in Data;  sides, corners, side_axis, side_name  as in Region
     state (N,), jitter              the partition, and the factor of the jitter: 1 for decisions, 0 for solutions
     pull (3, 2, d), drift           sums of w_i x_i over I+ and I- as HIGH + LOW + jitter SWAY, and a bound on their error
     answers (n, 5)                  questions with their exact answers (polygon.py)
@@ -123,7 +127,8 @@ class Task(structref.StructRefProxy):
     bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA; ETA, LENGTH of SWAY_BETA_l
     table (n_sides + 2 r + 2, 6)    lines with error bounds: sides, those of M, two of the pencil
     counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
-                                    FILLED see fill_score; ANCHOR P or Q if M is all of that class (see there), else -1
+                                    FILLED see fill_score; ANCHOR P or Q if M is all of that class (see there), else -1;
+                                    FROZEN numbers of points inside that are in the pull but not among the rows, by class
 
     and the polygon (first half) with the one that a clip makes of it (second half):
 
@@ -136,7 +141,7 @@ class Task(structref.StructRefProxy):
 
 
 FIELDS = [
-    "rows", "columns", "point", "axis", "probe", "rank", "anchor", "sides", "corners", "side_axis",
+    "rows", "columns", "point", "axis", "probe", "rank", "anchor", "sides", "corners", "side_axis", "side_name",
     "state", "jitter", "pull", "drift", "answers", "members", "column", "square", "score", "bound", "table", "counts",
     "edge", "corner", "listed", "asked", "exact", "tally",
 ]  # fmt: skip
@@ -177,7 +182,7 @@ def make_space(data: Data, region: Region) -> Space:
         score=np.zeros((5, n)),
         bound=np.zeros((4, 4)),
         table=table,
-        counts=np.zeros(8, i),
+        counts=np.zeros(10, i),
         edge=np.zeros((2, 3, cap), i),
         corner=np.zeros((2, cap, 6)),
         listed=np.zeros(2 * cap, i),
@@ -193,7 +198,7 @@ def make_task(data, region, space):
     """A Task over given workspaces."""
     return Task(
         data.rows, data.columns, data.point, data.axis, data.probe, data.rank, data.anchor,
-        region.sides, region.corners, region.axis, data.axis, 1.0, space.pull, 0.0, space.asked, space.members, space.column,
+        region.sides, region.corners, region.axis, region.name, data.axis, 1.0, space.pull, 0.0, space.asked, space.members, space.column,
         space.square, space.score, space.bound, space.table, space.counts, space.edge, space.corner, space.listed, space.asked,
         space.exact, space.tally,
     )  # fmt: skip
@@ -243,7 +248,8 @@ def _gather(t):
         inside += state[i] == INSIDE
         positive += (state[i] == INSIDE) & (axis[i] == P)
         signs[i] = 1.0 - 2.0 * (state[i] == INSIDE)
-    t.counts[N_PULL], t.counts[N_PULL + 1] = positive, inside - positive
+    t.counts[N_PULL] = t.counts[FROZEN] + positive
+    t.counts[N_PULL + 1] = t.counts[FROZEN + 1] + inside - positive
     t.members[SLOT] = -1
     for i in range(n):
         if state[i] == MARGIN:

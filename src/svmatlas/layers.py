@@ -1,10 +1,13 @@
-"""Layer after layer of facets: the paper's AC-LSVMPath over flat arrays, each layer in four steps.
+"""Layer after layer of facets: the paper's AC-LSVMPath over the flat arrays of one tile, a part of the plane, in four steps.
 
-1. ``CEF`` closes the facets of the layer: polygon of each partition, known edges first (polygon.py).
+1. ``CEF`` closes a facet: polygon of its partition, known edges and corners first (polygon.py).
 2. ``MEV`` names what lies behind each edge: crossing it flips one point. Equal facets, edges and vertices are merged by name.
 3. ``CV`` closes each vertex by the vertex loop property: behind a vertex of two events lies the facet with both points
    flipped, and at that vertex all four facets have the same two events as edges ("open" edges: one end is known).
-4. ``MEF`` merges open edges and facets into the next layer: a facet is there once, with all edges that are known of it.
+4. ``MEF`` merges open edges and facets into the layer after: a facet is there once, with all corners that are known of it.
+
+Facets wait in the order in which they were named, so a layer is closed before the next begins, and each facet knows what
+all facets before it found: a vertex is checked once.
 
 Names. ``words`` holds one random 64-bit word for each code; a facet's key is the XOR of the words that were crossed from
 the partition with all points in I, so it depends on the partition only. A vertex is named by the sum of the mixed keys of the
@@ -16,45 +19,61 @@ facets around it:
     at infinity           the strip whose parallel sides end there; where there are several, mesh.py makes them one
     a corner of the region, or a corner of the triangle where any number of parallel strips end
 
-A facet touches only facets of its own layer, the one before and the one after, so only those are held as partitions.
+Candidates. In a tile few points change their set. The others are *frozen*: they are in the pull, but not among the rows, and a
+facet costs what the candidates cost. Afterwards it is known how far the weights beta moved from a centre m, as lengths h_1,
+h_2 along two directions f_1, f_2 and a radius R around that plane: a frozen point with
+
+    |x.m - t| > h_1 |x.f_1| + h_2 |x.f_2| + R |x|
+
+cannot have changed in the tile: beta is affine in each facet, so what holds at all corners holds everywhere. If all are so,
+the facets are those of all points; else the others become candidates, and the tile is explored again.
 """
 
 from __future__ import annotations
 
-import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import entry, kernel
+from svmatlas.doubledouble import UNIT, entry, kernel
 from svmatlas.exact import ExactProblem, answer, settle
 from svmatlas.facet import (
+    BETA,
     CODE,
+    ETA,
+    FROZEN,
     INSIDE,
+    LENGTH,
     MARGIN,
     N_ASKED,
     N_CORNERS,
     N_REFINED,
+    NORM,
     OUTSIDE,
+    REFINED,
+    TARGET_LO,
     Data,
+    L,
+    P,
+    Q,
     Region,
-    Space,
     drift_of,
     make_space,
     make_task,
     move_pull,
     sum_pull,
 )
-from svmatlas.polygon import ASKING, BROKEN, CLOSED, EMPTY, close_facet, has_coarse, is_tie
+from svmatlas.polygon import ASKING, CLOSED, EMPTY, close_facet, has_coarse, is_tie
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
+Int32 = npt.NDArray[np.int32]
 Words = npt.NDArray[np.uint64]
+States = npt.NDArray[np.int8]
 
-PUT_OFF = 4
-"""One more outcome (beside those of polygon.py): closed, but the buffers are full."""
+FULL = 4
+"""One more outcome (beside those of polygon.py): there is no room for more facets."""
 
 
 class EngineError(RuntimeError):
@@ -70,8 +89,15 @@ def make_words(n_points: int, random_state: np.random.Generator) -> Words:
     return random_state.integers(1, 2**64, size=2 * n_points, dtype=np.uint64)
 
 
+def key_of(state: States, words: Words) -> np.uint64:
+    """Key of a partition: words crossed from all points in I, whose key is 1 (0 names no facet)."""
+    margin, outside = state == MARGIN, state == OUTSIDE
+    crossed = np.concatenate([words[1::2][margin | outside], words[0::2][outside]])
+    return np.uint64(np.bitwise_xor.reduce(crossed, initial=np.uint64(1)))
+
+
 @kernel
-def _mix(x):
+def mix(x):
     """A fixed random-looking bijection of 64-bit words (the finaliser of splitmix64)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -79,305 +105,122 @@ def _mix(x):
 
 
 @kernel
-def _place(kind, number):
+def place(kind, number):
     """Word of a place that is not named by facets."""
-    return _mix(np.uint64(0x9E3779B97F4A7C15) * np.uint64(1 + number * 8 + kind))
+    return mix(np.uint64(0x9E3779B97F4A7C15) * np.uint64(1 + number * 8 + kind))
+
+
+@kernel
+def corner_of_triangle(v):
+    """Which corner of the triangle of costs v is, -1 for none."""
+    for c in range(3):
+        if v[(c + 1) % 3] == 0.0 and v[(c + 2) % 3] == 0.0:
+            return c
+    return -1
+
+
+@kernel
+def opposite(words, axis, side_axis, key, a, b, v):
+    """Key of the facet opposite to corner v of edges a and b (0: none), and the two codes that lead to it."""
+    none = np.uint64(0)
+    event, side = max(a, b), min(a, b)
+    if event < 0 or v[2] == 0.0 or corner_of_triangle(v) >= 0 or a ^ b == 1:
+        return none, a, b
+    if side >= 0:
+        return key ^ words[event] ^ words[side], a, b
+    if side_axis[-1 - side] == axis[event >> 1]:
+        return key ^ words[event] ^ words[event ^ 1], event, event ^ 1
+    return none, a, b
 
 
 @kernel
 def _name_vertex(task, words, key, a, b, v):
-    """Name of the corner v (entries, errors) between edges a and b of a facet, and the key of the facet opposite (0: none)."""
-    none = np.uint64(0)
-    zero = (v[0] == 0.0 and v[3] == 0.0), (v[1] == 0.0 and v[4] == 0.0), (v[2] == 0.0 and v[5] == 0.0)
-    for c in range(3):
-        if zero[(c + 1) % 3] and zero[(c + 2) % 3]:
-            return _place(1, c), none
+    """Name of the corner v between edges a and b of a facet."""
+    c = corner_of_triangle(v)
+    if c >= 0:
+        return place(1, c)
+    names = task.side_name
     if a < 0 and b < 0:
-        return _place(2, a * b), none
+        return place(2, (1 + names[-1 - a]) * (1 + names[-1 - b]))
     event, side = max(a, b), min(a, b)
-    if zero[2]:
-        return _mix(key if side >= 0 else key ^ words[event]) ^ _place(3, 0), none
+    if v[2] == 0.0:
+        return mix(key if side >= 0 else key ^ words[event]) ^ place(3, 0)
     beyond = key ^ words[event]
-    if side < 0:
-        if task.side_axis[-1 - side] == task.axis[event >> 1]:
-            far = beyond ^ words[event ^ 1]
-            return _mix(key) + _mix(beyond) + _mix(far), far
-        return _mix(key) + _mix(beyond) + _place(4, -side), none
-    near = key ^ words[side]
-    if a ^ b == 1:
-        return _mix(key) + _mix(beyond) + _mix(near), none
-    far = beyond ^ words[side]
-    return _mix(key) + _mix(beyond) + _mix(near) + _mix(far), far
+    far, _, _ = opposite(words, task.axis, task.side_axis, key, a, b, v)
+    name = mix(key) + mix(beyond)
+    if side >= 0:
+        name += mix(key ^ words[side])
+    elif far == np.uint64(0):
+        name += place(4, 1 + names[-1 - side])
+    if far != np.uint64(0):
+        name += mix(far)
+    return name
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# 1. CEF
+# The facets of a tile
 
 
-class Layer(NamedTuple):
-    """The facets of a layer: keys, partitions, how each was reached from the layer before, and its known edges."""
+class Arena(NamedTuple):
+    """All facets of a tile, those that wait included. Codes are those of the candidates."""
 
-    number: int  # 0 for the first
-    first: int  # number of its first facet
-    keys: Words
-    states: npt.NDArray[np.int8]  # (F, N)
-    parent: npt.NDArray[np.int32]  # number of a facet of the layer before, -1 for the first facet
-    flips: npt.NDArray[np.int32]  # (F, 2) codes crossed from the parent, -1 for none
-    pulls: Floats  # (F, 3, 2, d) as in Task
-    hint_at: Ints
-    hints: Ints  # (n, 2) pairs of edges with a known corner between them; twice the same for an edge alone
-
-
-class Closed(NamedTuple):
-    """Closed facets: facet f has the edges at[f] : at[f + 1], in order."""
-
-    at: Ints
-    code: npt.NDArray[np.int32]
-    near: Words  # key of the facet behind the edge, 0 behind a side
+    key: Words  # (n,)
+    state: States  # (n, K)
+    pull: Floats  # (n, 3, 2, d) as in Task
+    layer: Int32  # (n,)
+    tie: npt.NDArray[np.bool_]  # (n,) facets that the jitter made
+    coarse: npt.NDArray[np.bool_]  # (n,) facets with corners that even double-double does not know well
+    told: Ints  # (m, 3) known corners of facets that wait, as linked lists: code, code, next
+    last_told: Ints  # (n,)
+    at: Ints  # (n + 1,) facet f has the places at[f] : at[f + 1] of the next three
+    code: Int32  # the edges in order
     vertex: Words  # name of the corner at the end of the edge
-    far: Words  # key of the facet opposite to that corner, 0 if there is none
-    corner: Floats  # (n, 3) that corner
-    tie: npt.NDArray[np.bool_]  # (F,) facets that the jitter made
+    corner: Floats  # (., 3) that corner
+    table_key: Words  # open addressing, 0 for empty
+    table_value: Int32  # numbers of facets
+    spread: Floats  # (3, 2): least and largest coordinate of beta - m along f_1 and f_2; radius R, unused
+    counts: Ints  # DONE facets closed, NAMED facets, TOLD
 
 
-class Buffers(NamedTuple):
-    """Where a run of the kernel writes to."""
-
-    at: Ints
-    code: npt.NDArray[np.int32]
-    name: Words  # (3, cap): near, vertex, far
-    corner: Floats
-    tie: npt.NDArray[np.bool_]
-    coarse: npt.NDArray[np.bool_]  # facets with corners that even double-double does not know well
-    outcome: Ints
-    asked: Ints  # (cap, 5): facet and question
+DONE, NAMED, TOLD = 0, 1, 2
+PLACES = 5
+"""Places for each facet: they have 4 edges on average."""
+CROWD = 64
+"""Most corners that are told to a facet; what is not told is found again."""
 
 
-def _make_buffers(n: int) -> Buffers:
-    """Buffers for n facets: these have 4 edges on average; what does not fit is put off to the next run."""
-    cap = 8 * n + 4096
-    return Buffers(
-        at=np.zeros(n + 1, dtype=np.intp),
-        code=np.empty(cap, dtype=np.int32),
-        name=np.empty((3, cap), dtype=np.uint64),
-        corner=np.empty((cap, 3)),
+def make_arena(n: int, n_candidates: int, d: int) -> Arena:
+    """Room for n facets."""
+    places = PLACES * n + 256
+    size = 1 << (2 * n).bit_length()
+    return Arena(
+        key=np.empty(n, dtype=np.uint64),
+        state=np.empty((n, n_candidates), dtype=np.int8),
+        pull=np.empty((n, 3, 2, d)),
+        layer=np.zeros(n, dtype=np.int32),
         tie=np.zeros(n, dtype=bool),
         coarse=np.zeros(n, dtype=bool),
-        outcome=np.empty(n, dtype=np.intp),
-        asked=np.empty((cap, 5), dtype=np.intp),
-    )
-
-
-@kernel
-def _write_facet(task, words, key, f, out):
-    """Append the polygon in hand to the buffers as facet f."""
-    start, size = out.at[f], task.tally[N_CORNERS]
-    for j in range(size):
-        a, b = task.edge[0, CODE, j], task.edge[0, CODE, j + 1 if j + 1 < size else 0]
-        v, k = task.corner[0, j], start + j
-        out.code[k] = a
-        out.name[0, k] = key ^ words[a] if a >= 0 else np.uint64(0)
-        out.name[1, k], out.name[2, k] = _name_vertex(task, words, key, a, b, v)
-        for c in range(3):
-            out.corner[k, c] = v[c]
-    out.at[f + 1] = start + size
-
-
-@entry
-def _close_some(data, region, space, words, keys, states, pulls, drift, hint_at, hints, which, answer_at, answers, out):
-    """Close the facets ``which`` of a layer into ``out``. Returns the numbers of questions and of refined predicates."""
-    task = make_task(data, region, space)
-    task.tally[N_REFINED] = 0
-    task.drift = drift
-    n_asked = 0
-    out.at[0] = 0
-    for f in range(which.size):
-        g = which[f]
-        out.at[f + 1] = out.at[f]
-        out.tie[f] = False
-        out.coarse[f] = False
-        task.answers = answers[answer_at[f] : answer_at[f + 1]]
-        task.state, task.pull = states[g], pulls[g]
-        out.outcome[f] = close_facet(task, hints[hint_at[g] : hint_at[g + 1]])
-        if out.outcome[f] == CLOSED:
-            if out.at[f] + task.tally[N_CORNERS] > out.code.size:
-                out.outcome[f] = PUT_OFF
-                continue
-            _write_facet(task, words, keys[g], f, out)
-            out.coarse[f] = has_coarse(task)
-            out.tie[f] = not out.coarse[f] and is_tie(task)
-        elif out.outcome[f] == ASKING:
-            for k in range(min(task.tally[N_ASKED], out.asked.shape[0] - n_asked)):
-                out.asked[n_asked, 0] = f
-                for c in range(4):
-                    out.asked[n_asked, 1 + c] = task.asked[k, c]
-                n_asked += 1
-    return n_asked, task.tally[N_REFINED]
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# 2. - 4. MEV, CV, MEF
-
-
-class Next(NamedTuple):
-    """Where the next layer is put together. A table finds facets of three layers by their keys."""
-
-    table_key: Words  # open addressing, 0 for empty
-    table_value: npt.NDArray[np.int32]  # numbers of facets
-    neighbour: npt.NDArray[np.int32]  # facet behind each edge of this layer, BOUNDARY behind a side
-    keys: Words  # of the new facets, and how they were reached
-    parent: npt.NDArray[np.int32]
-    flips: npt.NDArray[np.int32]
-    states: npt.NDArray[np.int8]
-    pulls: Floats
-    told: Ints  # (n, 3) known corners of the new facets as linked lists: code, code, next
-    last_told: Ints  # entry of each new facet
-    hint_at: Ints  # and in the end one after the other
-    hints: Ints
-    counts: Ints  # NEW facets, TOLD edges
-
-
-NEW, TOLD = 0, 1
-BOUNDARY = -1
-"""In place of a facet's number: nothing, the edge is a side of the region."""
-
-
-def _make_next(n_known: int, n_edges: int, n_points: int, d: int) -> Next:
-    """Room for all that n_edges can name: at most one facet behind each and one opposite to the corner at its end."""
-    size = 1 << int(4 * (n_known + 2 * n_edges)).bit_length()
-    cap = 2 * n_edges
-    return Next(
+        told=np.empty((12 * n + 256, 3), dtype=np.intp),
+        last_told=np.full(n, -1, dtype=np.intp),
+        at=np.zeros(n + 1, dtype=np.intp),
+        code=np.empty(places, dtype=np.int32),
+        vertex=np.empty(places, dtype=np.uint64),
+        corner=np.empty((places, 3)),
         table_key=np.zeros(size, dtype=np.uint64),
         table_value=np.empty(size, dtype=np.int32),
-        neighbour=np.empty(n_edges, dtype=np.int32),
-        keys=np.empty(cap, dtype=np.uint64),
-        parent=np.empty(cap, dtype=np.int32),
-        flips=np.empty((cap, 2), dtype=np.int32),
-        states=np.empty((cap, n_points), dtype=np.int8),
-        pulls=np.empty((cap, 3, 2, d)),
-        told=np.empty((4 * n_edges, 3), dtype=np.intp),
-        last_told=np.empty(cap, dtype=np.intp),
-        hint_at=np.empty(cap + 1, dtype=np.intp),
-        hints=np.empty((4 * n_edges, 2), dtype=np.intp),
-        counts=np.zeros(2, dtype=np.intp),
+        spread=np.zeros((3, 2)),
+        counts=np.zeros(3, dtype=np.intp),
     )
 
 
 @kernel
-def _find(out, key):
-    """Place of a key in the table, or the empty place where it belongs."""
-    mask = np.uint64(out.table_key.size - 1)
+def find(table_key, key):
+    """Place of a key in a table, or the empty place where it belongs."""
+    mask = np.uint64(table_key.size - 1)
     place = key & mask
-    while out.table_key[place] != key and out.table_key[place] != np.uint64(0):
+    while table_key[place] != key and table_key[place] != np.uint64(0):
         place = (place + np.uint64(1)) & mask
     return place
-
-
-@kernel
-def _know(out, keys, first):
-    """Enter the facets of a layer into the table."""
-    for f in range(keys.size):
-        place = _find(out, keys[f])
-        out.table_key[place] = keys[f]
-        out.table_value[place] = first + f
-
-
-@kernel
-def _merge(out, key, first, parent, code, other):
-    """Number of the facet with this key; if there is none it becomes a new one, reached by crossing one or two codes."""
-    place = _find(out, key)
-    if out.table_key[place] != key:
-        n = out.counts[NEW]
-        out.table_key[place], out.table_value[place] = key, first + n
-        out.keys[n], out.parent[n], out.last_told[n] = key, parent, -1
-        out.flips[n, 0], out.flips[n, 1] = code, other
-        out.counts[NEW] += 1
-    return out.table_value[place]
-
-
-@kernel
-def _tell(out, facet, first, a, b):
-    """Tell a new facet of a corner between two of its edges, once; of an edge alone if these are the same."""
-    n = facet - first
-    if n < 0:
-        return
-    a, b = max(a, b), min(a, b)
-    k = out.last_told[n]
-    while k >= 0:
-        if out.told[k, 0] == a and out.told[k, 1] == b:
-            return
-        k = out.told[k, 2]
-    k = out.counts[TOLD]
-    out.told[k, 0], out.told[k, 1], out.told[k, 2] = a, b, out.last_told[n]
-    out.last_told[n] = k
-    out.counts[TOLD] += 1
-
-
-@kernel
-def _mev(at, code, near, first_here, first_new, out):
-    """Name the facet behind each edge, and tell it that edge."""
-    for f in range(at.size - 1):
-        for k in range(at[f], at[f + 1]):
-            out.neighbour[k] = BOUNDARY
-            if code[k] >= 0:
-                out.neighbour[k] = _merge(out, near[k], first_new, first_here + f, code[k], -1)
-                _tell(out, out.neighbour[k], first_new, code[k], code[k])
-
-
-@kernel
-def _cv(at, code, far, corner, first_here, first_new, out):
-    """Name the facet opposite to each vertex, and tell the facets around the vertex its two open edges.
-
-    On an axis one of the two edges is a side: the facet behind the other has both types of its event, the opposite one
-    the other type only. On another side, away from infinity, the facet behind the other has the same two edges.
-    """
-    for f in range(at.size - 1):
-        for k in range(at[f], at[f + 1]):
-            after = k + 1 if k + 1 < at[f + 1] else at[f]
-            event, side = (after, k) if code[k] < 0 else (k, after)
-            if far[k] == np.uint64(0):
-                zeros = (corner[k, 0] == 0.0) + (corner[k, 1] == 0.0)
-                if code[event] >= 0 and code[side] < 0 and zeros < 2 and corner[k, 2] > 0.0:
-                    _tell(out, out.neighbour[event], first_new, code[event], code[side])
-                continue
-            on_axis = code[side] < 0
-            second = code[event] ^ 1 if on_axis else code[side]
-            opposite = _merge(out, far[k], first_new, first_here + f, code[event], second)
-            _tell(out, out.neighbour[event], first_new, code[event], second)
-            _tell(out, opposite, first_new, second, code[side] if on_axis else code[event])
-            if not on_axis:
-                _tell(out, out.neighbour[side], first_new, code[event], second)
-
-
-@kernel
-def _mef(data, states, pulls, first_here, out):
-    """Put down the new facets: their partitions and pulls, and their known corners in a row."""
-    end = 0
-    out.hint_at[0] = 0
-    for n in range(out.counts[NEW]):
-        parent = out.parent[n] - first_here
-        out.states[n] = states[parent]
-        out.pulls[n] = pulls[parent]
-        for step in range(2):
-            if out.flips[n, step] >= 0:
-                move(data, out.states[n], out.pulls[n], out.flips[n, step])
-        k = out.last_told[n]
-        while k >= 0:
-            out.hints[end, 0], out.hints[end, 1] = out.told[k, 0], out.told[k, 1]
-            end += 1
-            k = out.told[k, 2]
-        out.hint_at[n + 1] = end
-
-
-@kernel
-def move(data, state, pull, code):
-    """Cross the line of a code."""
-    i, before = code >> 1, state[code >> 1]
-    cross(state, code)
-    if before == INSIDE:
-        move_pull(data.rows, data.point, data.axis, pull, i, -1.0)
-    elif state[i] == INSIDE:
-        move_pull(data.rows, data.point, data.axis, pull, i, 1.0)
 
 
 @kernel
@@ -390,173 +233,346 @@ def cross(state, code):
         state[i] = MARGIN
 
 
+@kernel
+def move(rows, point, axis, state, pull, code):
+    """Cross the line of a code, and carry the pull along."""
+    i, before = code >> 1, state[code >> 1]
+    cross(state, code)
+    if before == INSIDE:
+        move_pull(rows, point, axis, pull, i, -1.0)
+    elif state[i] == INSIDE:
+        move_pull(rows, point, axis, pull, i, 1.0)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 1. CEF
+
+
+@kernel
+def _cef(task, arena, f, hints):
+    """Close facet f."""
+    n, k = 0, arena.last_told[f]
+    while k >= 0 and n < hints.shape[0]:
+        hints[n, 0], hints[n, 1] = arena.told[k, 0], arena.told[k, 1]
+        n += 1
+        k = arena.told[k, 2]
+    task.state, task.pull = arena.state[f], arena.pull[f]
+    return close_facet(task, hints[:n])
+
+
+@kernel
+def _write(task, words, arena, f):
+    """Put down the polygon in hand as that of facet f."""
+    start, size, key = arena.at[f], task.tally[N_CORNERS], arena.key[f]
+    code, vertex, corner, edge, corners = arena.code, arena.vertex, arena.corner, task.edge, task.corner
+    for j in range(size):
+        a, b = edge[0, CODE, j], edge[0, CODE, j + 1 if j + 1 < size else 0]
+        v, k = corners[0, j], start + j
+        code[k] = a
+        vertex[k] = _name_vertex(task, words, key, a, b, v)
+        for c in range(3):
+            corner[k, c] = v[c]
+    arena.at[f + 1] = start + size
+
+
+@kernel
+def _spread(task, frame, spread):
+    """Widen what is known of the weights by those at the corners of the polygon in hand."""
+    if task.counts[REFINED] == -1:
+        spread[2, 0] = np.inf
+        return
+    beta, d = task.column[BETA], frame.shape[1]
+    for j in range(task.tally[N_CORNERS]):
+        v = task.corner[0, j]
+        if v[2] == 0.0:  # the same weights as somewhere at finite costs
+            continue
+        a, b, square, error = 0.0, 0.0, 0.0, 0.0
+        for c in range(3):
+            error += (task.bound[ETA, c] + d * UNIT * task.bound[LENGTH, c]) * (v[c] + v[3 + c]) + task.bound[LENGTH, c] * v[3 + c]
+        for i in range(d):
+            x = (beta[P, i] * v[0] + beta[Q, i] * v[1] + beta[L, i] * v[2]) / v[2] - frame[0, i]
+            a += frame[1, i] * x
+            b += frame[2, i] * x
+            square += x * x
+        spread[0, 0], spread[0, 1] = min(spread[0, 0], a), max(spread[0, 1], a)
+        spread[1, 0], spread[1, 1] = min(spread[1, 0], b), max(spread[1, 1], b)
+        radius = np.sqrt(max(0.0, square - a * a - b * b) + 64.0 * d * UNIT * square) + error / (v[2] - v[5])
+        spread[2, 0] = max(spread[2, 0], radius if v[2] > v[5] else np.inf)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 2. - 4. MEV, CV, MEF
+
+
+@kernel
+def _mef(task, arena, f, key, a, b):
+    """Number of the facet with this key; if there is none yet it waits from now on, reached from f by one or two codes."""
+    where = find(arena.table_key, key)
+    if arena.table_key[where] != key:
+        n = arena.counts[NAMED]
+        if n == arena.key.size:
+            return -1
+        arena.table_key[where], arena.table_value[where] = key, n
+        arena.key[n], arena.last_told[n], arena.layer[n] = key, -1, arena.layer[f] + 1
+        arena.state[n] = arena.state[f]
+        arena.pull[n] = arena.pull[f]
+        move(task.rows, task.point, task.axis, arena.state[n], arena.pull[n], a)
+        if b != a:
+            move(task.rows, task.point, task.axis, arena.state[n], arena.pull[n], b)
+        arena.counts[NAMED] += 1
+    return arena.table_value[where]
+
+
+@kernel
+def _tell(arena, f, facet, a, b):
+    """Tell a facet that waits of a corner between two of its edges, once; of an edge alone if these are the same."""
+    if facet <= f or arena.counts[TOLD] == arena.told.shape[0]:
+        return
+    a, b = max(a, b), min(a, b)
+    told = arena.told
+    k = arena.last_told[facet]
+    while k >= 0:
+        if told[k, 0] == a and told[k, 1] == b:
+            return
+        k = told[k, 2]
+    k = arena.counts[TOLD]
+    told[k, 0], told[k, 1], told[k, 2] = a, b, arena.last_told[facet]
+    arena.last_told[facet] = k
+    arena.counts[TOLD] += 1
+
+
+@kernel
+def _mev(task, words, arena, f, neighbour):
+    """Name the facet behind each edge, and tell it that edge. False if there is no room."""
+    for k in range(arena.at[f], arena.at[f + 1]):
+        code, n = arena.code[k], -1
+        if code >= 0:
+            n = _mef(task, arena, f, arena.key[f] ^ words[code], code, code)
+            if n < 0:
+                return False
+            _tell(arena, f, n, code, code)
+        neighbour[k - arena.at[f]] = n
+    return True
+
+
+@kernel
+def _cv(task, words, arena, f, neighbour):
+    """Name the facet opposite to each vertex, and tell the facets around the vertex its two open edges.
+
+    On an axis one of the two edges is a side: the facet behind the other has both types of its event, the opposite one
+    the other type only. On another side, away from infinity, the facet behind the other has the same two edges.
+    """
+    first, end = arena.at[f], arena.at[f + 1]
+    for k in range(first, end):
+        after = k + 1 if k + 1 < end else first
+        v, a, b = arena.corner[k], arena.code[k], arena.code[after]
+        beyond, other = neighbour[k - first], neighbour[after - first]
+        far, x, y = opposite(words, task.axis, task.side_axis, arena.key[f], a, b, v)
+        if far == np.uint64(0):
+            if (a < 0) != (b < 0) and v[2] > 0.0 and corner_of_triangle(v) < 0:
+                _tell(arena, f, max(beyond, other), a, b)
+            continue
+        n = _mef(task, arena, f, far, x, y)
+        if n < 0:
+            return False
+        if a < 0 or b < 0:
+            _tell(arena, f, max(beyond, other), x, y)
+            _tell(arena, f, n, y, min(a, b))
+        else:
+            _tell(arena, f, beyond, a, b)
+            _tell(arena, f, other, a, b)
+            _tell(arena, f, n, a, b)
+    return True
+
+
+@entry
+def _close_all(data, region, space, words, frozen, drift, moves, frame, answers, arena, hints, limit):
+    """The four steps for all facets that wait: CLOSED, FULL, ASKING, or an impossible outcome for the facet in hand."""
+    task = make_task(data, region, space)
+    task.counts[FROZEN], task.counts[FROZEN + 1] = frozen[0], frozen[1]
+    neighbour = np.empty(space.edge.shape[2], np.int64)
+    f = arena.counts[DONE]
+    task.answers = answers
+    while f < arena.counts[NAMED]:
+        if f >= limit:
+            return FULL
+        task.drift = drift * (moves + 2 * arena.layer[f])
+        outcome = _cef(task, arena, f, hints)
+        if outcome != CLOSED:
+            return outcome
+        if arena.at[f] + task.tally[N_CORNERS] > arena.code.size:
+            return FULL
+        _write(task, words, arena, f)
+        if frame.shape[0] > 0:
+            _spread(task, frame, arena.spread)
+        arena.coarse[f] = has_coarse(task)
+        arena.tie[f] = not arena.coarse[f] and is_tie(task)
+        if not (_mev(task, words, arena, f, neighbour) and _cv(task, words, arena, f, neighbour)):
+            return FULL
+        task.answers = answers[:0]
+        f += 1
+        arena.counts[DONE] = f
+    return CLOSED
+
+
+@entry
+def _plant(arena, key, state, pull):
+    """The first facet."""
+    arena.key[0], arena.state[0], arena.pull[0] = key, state, pull
+    where = find(arena.table_key, key)
+    arena.table_key[where], arena.table_value[where] = key, 0
+    arena.counts[NAMED] = 1
+
+
 @entry
 def pull_of(data, state, pull):
     """The pulls of a partition (for Python)."""
     sum_pull(data.rows, data.point, data.axis, state, pull)
 
 
-@entry
-def _next_layer(data, before, first_before, keys, states, pulls, first, at, code, near, far, corner, out):
-    """Steps 2 to 4 for a closed layer."""
-    _know(out, before, first_before)
-    _know(out, keys, first)
-    first_new = first + keys.size
-    _mev(at, code, near, first, first_new, out)
-    _cv(at, code, far, corner, first, first_new, out)
-    _mef(data, states, pulls, first, out)
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The engine
-
-
-class Engine:
-    """The four steps, for one problem in one region."""
-
-    def __init__(self, data: Data, region: Region, words: Words, n_jobs: int = 1) -> None:
-        self.data = data
-        self.region = region
-        self.words = words
-        self.exact = ExactProblem(data, region)
-        self.n_jobs = n_jobs
-        self.spaces = [make_space(data, region) for _ in range(n_jobs)]
-        self.n_refined = 0
-        self.n_exact = 0
-
-    def drift(self, layer: Layer) -> float:
-        """Bound on the errors of the pulls of a layer, each point of which was added once and moved twice a layer at most."""
-        return drift_of(self.data, self.data.rows.shape[0] + 2 * layer.number)
-
-    def cef(self, layer: Layer, count: int, chunk: int = 4096, deadline: float = np.inf) -> Closed:
-        """Close the first ``count`` facets of a layer, fewer if the time of the monotonic clock passes ``deadline``."""
-        parts = []
-        for first in range(0, count, chunk):
-            parts.append(self._close_parallel(layer, np.arange(first, min(first + chunk, count))))
-            if time.monotonic() > deadline:
-                break
-        return parts[0] if len(parts) == 1 else join(parts)
-
-    def _close_parallel(self, layer: Layer, which: Ints) -> Closed:
-        if self.n_jobs == 1 or which.size < 2 * self.n_jobs:
-            return self._close(layer, which, self.spaces[0])
-        with ThreadPoolExecutor(self.n_jobs) as pool:
-            parts = np.array_split(which, self.n_jobs)
-            return join(list(pool.map(lambda part, space: self._close(layer, part, space), parts, self.spaces)))
-
-    def _close(self, layer: Layer, which: Ints, space: Space) -> Closed:
-        """Close some facets; those that ask are closed again with exact answers until they ask no more."""
-        out, n_asked = self._attempt(layer, which, [], space)
-        if np.all(out.outcome == CLOSED):
-            return _closed(out)
-        answers: list[Ints] = [np.empty((0, 5), dtype=np.intp) for _ in which]
-        done: list[Closed | None] = [None] * which.size
-        pending = np.arange(which.size)
-        while pending.size:
-            closed = _closed(out)
-            for k in np.flatnonzero(out.outcome == CLOSED):
-                done[pending[k]] = _one(closed, int(k))
-            for k in np.flatnonzero(out.outcome == ASKING):
-                questions = out.asked[:n_asked][out.asked[:n_asked, 0] == k, 1:]
-                self.n_exact += questions.shape[0]
-                f = pending[k]
-                answers[f] = np.concatenate([answers[f], answer(self.exact, layer.states[which[f]], questions)])
-            pending = pending[out.outcome != CLOSED]
-            if pending.size:
-                out, n_asked = self._attempt(layer, which[pending], [answers[f] for f in pending], space)
-        return join([part for part in done if part is not None])
-
-    def _attempt(self, layer: Layer, which: Ints, answers: list[Ints], space: Space) -> tuple[Buffers, int]:
-        """One run of the kernel: the buffers, and how many questions there are in them."""
-        out = _make_buffers(which.size)
-        answer_at = np.zeros(which.size + 1, dtype=np.intp)
-        if answers:
-            np.cumsum([a.shape[0] for a in answers], out=answer_at[1:])
-        known = np.concatenate(answers) if answers else np.empty((0, 5), dtype=np.intp)
-        n_asked, refined = _close_some(
-            self.data, self.region, space, self.words, layer.keys, layer.states, layer.pulls, self.drift(layer),
-            layer.hint_at, layer.hints, which, answer_at, known, out,
-        )  # fmt: skip
-        self.n_refined += int(refined)
-        if np.any(out.outcome >= EMPTY) and np.any((out.outcome == EMPTY) | (out.outcome == BROKEN)):
-            self._complain(layer, which, out.outcome)
-        if out.coarse.any():
-            self._settle(layer, which, out)
-        return out, int(n_asked)
-
-    def _settle(self, layer: Layer, which: Ints, out: Buffers) -> None:
-        """Corners and ties of facets that are too ill-conditioned for double-double."""
-        for f in np.flatnonzero(out.coarse & (out.outcome == CLOSED)):
-            place = slice(out.at[f], out.at[f + 1])
-            codes = out.code[place].tolist()
-            corners, out.tie[f] = settle(self.exact, layer.states[which[f]], codes)
-            known = out.corner[place] == 0.0  # zero by structure
-            out.corner[place] = np.where(known, 0.0, np.maximum(corners, 0.0))
-            self.n_exact += len(codes)
-
-    def _complain(self, layer: Layer, which: Ints, outcome: Ints) -> None:
-        wrong = np.flatnonzero((outcome == EMPTY) | (outcome == BROKEN))
-        state = layer.states[which[wrong[0]]]
-        raise EngineError(
-            f"{wrong.size} facets without area (outcome {outcome[wrong[0]]}), first: "
-            f"margin {np.flatnonzero(state == MARGIN).tolist()}, inside {np.flatnonzero(state == INSIDE).tolist()}"
-        )
-
-    def grow(self, before: Layer, layer: Layer, closed: Closed) -> tuple[Layer, npt.NDArray[np.int32]]:
-        """MEV, CV and MEF: the next layer, and the facets behind the edges of this one."""
-        n_points, d = self.data.rows.shape
-        out = _make_next(before.keys.size + layer.keys.size, closed.code.size, n_points, d)
-        _next_layer(
-            self.data, before.keys, before.first, layer.keys, layer.states, layer.pulls, layer.first,
-            closed.at, closed.code, closed.near, closed.far, closed.corner, out,
-        )  # fmt: skip
-        n, first = int(out.counts[NEW]), layer.first + layer.keys.size
-        new = Layer(
-            layer.number + 1, first, out.keys[:n], out.states[:n], out.parent[:n], out.flips[:n], out.pulls[:n],
-            out.hint_at[: n + 1], out.hints,
-        )  # fmt: skip
-        return new, out.neighbour
-
-
-def first_layer(state: npt.NDArray[np.int8], words: Words, data: Data) -> Layer:
-    """The layer of one given partition."""
-    root, pulls = np.full((1, 2), -1, dtype=np.int32), np.empty((1, 3, 2, data.rows.shape[1]))
-    pull_of(data, state, pulls[0])
-    no_hints = np.zeros(2, dtype=np.intp), np.empty((0, 2), dtype=np.intp)
-    return Layer(0, 0, key_of(state, words), state[None], root[:, 0].copy(), root, pulls, *no_hints)
-
-
-def key_of(state: npt.NDArray[np.int8], words: Words) -> Words:
-    """Key of a partition, as an array of one: words crossed from all points in I, whose key is 1 (0 names no facet)."""
-    margin, outside = state == MARGIN, state == OUTSIDE
-    crossed = np.concatenate([words[1::2][margin | outside], words[0::2][outside]])
-    key: Words = np.bitwise_xor.reduce(crossed, initial=np.uint64(1)).reshape(1)
-    return key
-
-
-def crossed(state: npt.NDArray[np.int8], code: int) -> npt.NDArray[np.int8]:
+def crossed(state: States, code: int) -> States:
     """A partition with the point of a code moved (``cross`` for Python)."""
     new = state.copy()
     new[code >> 1] = (INSIDE if code & 1 else OUTSIDE) if state[code >> 1] == MARGIN else MARGIN
     return new
 
 
-def _closed(out: Buffers) -> Closed:
-    """The filled part of the buffers."""
-    end = out.at[-1]
-    near, vertex, far = out.name[:, :end]
-    return Closed(out.at, out.code[:end], near, vertex, far, out.corner[:end], out.tie)
+# ----------------------------------------------------------------------------------------------------------------------
+# The engine
 
 
-def _one(closed: Closed, k: int) -> Closed:
-    """Facet k alone."""
-    begin, end = closed.at[k], closed.at[k + 1]
-    arrays: list[Any] = [a[begin:end] for a in closed[1:-1]]
-    return Closed(closed.at[k : k + 2] - begin, *arrays, closed.tie[k : k + 1])  # type: ignore[call-arg]
+class Frame(NamedTuple):
+    """Where the weights are expected: a point m and two orthonormal directions, as rows; none of them if nothing is frozen."""
+
+    axes: Floats  # (3, d) or (0, d)
+    which: Ints  # the candidates
 
 
-def join(parts: list[Closed]) -> Closed:
-    """Several lots of closed facets as one."""
-    at, *arrays = zip(*parts, strict=True)
-    sizes = np.concatenate([np.diff(part) for part in at])
-    return Closed(np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp), *(np.concatenate(part) for part in arrays))
+class Facets(NamedTuple):
+    """The closed facets of a tile. Codes: 2 * point + type, or -1 - name of the side."""
+
+    key: Words  # (F,)
+    tie: npt.NDArray[np.bool_]  # (F,)
+    at: Ints  # (F + 1,)
+    code: Int32
+    vertex: Words
+    corner: Floats
+    start: States  # (N,) partition of facet 0
+    which: Ints  # the candidates
+    state: States  # (F, K) of the candidates
+    outcome: int  # CLOSED, FULL, or EMPTY if the start is not in the tile
+    spread: Floats  # see Arena
+
+
+class Engine:
+    """The four steps for one problem, tile by tile."""
+
+    def __init__(self, data: Data, words: Words) -> None:
+        self.data = data
+        self.words = words
+        self.exact: ExactProblem | None = None
+        self.drift = drift_of(data, 1)
+        self.n_refined = 0
+        self.n_exact = 0
+
+    def explore(self, region: Region, start: States, frame: Frame, capacity: int, limit: int) -> Facets:
+        """All facets of a tile, at most ``limit``, from the partition of one of them."""
+        which = frame.which
+        data = subset(self.data, which)
+        space = make_space(data, region)
+        arena = make_arena(capacity, which.size, data.rows.shape[1])
+        pull = np.empty(arena.pull.shape[1:])
+        pull_of(self.data, start, pull)
+        _plant(arena, key_of(start, self.words), start[which], pull)
+        words = self.words.reshape(-1, 2)[which].ravel()
+        inside = np.bincount(self.data.axis[start == INSIDE], minlength=2)
+        frozen = inside - np.bincount(data.axis[start[which] == INSIDE], minlength=2)
+        hints = np.empty((CROWD, 2), dtype=np.intp)
+        answers, last = np.empty((0, 5), dtype=np.intp), -1
+        while True:
+            space.tally[N_REFINED] = 0
+            outcome = _close_all(
+                data, region, space, words, frozen, self.drift, start.size, frame.axes, answers, arena, hints, limit
+            )
+            self.n_refined += int(space.tally[N_REFINED])
+            f = int(arena.counts[DONE])
+            if outcome != ASKING:
+                break
+            new = self._answer(region, start, which, arena.state[f], space.asked[: space.tally[N_ASKED]])
+            answers, last = (np.concatenate([answers, new]) if f == last else new), f
+        if outcome not in (CLOSED, FULL) and not (outcome == EMPTY and f == 0):
+            state = _full(start, which, arena.state[f])
+            margin, inside = (np.flatnonzero(state == s).tolist() for s in (MARGIN, INSIDE))
+            raise EngineError(f"a facet without area (outcome {outcome}): margin {margin}, inside {inside}")
+        return self._compact(region, start, which, arena, outcome)
+
+    def _exact(self, region: Region) -> ExactProblem:
+        if self.exact is None:
+            self.exact = ExactProblem(self.data, region)
+        return self.exact.within(region)
+
+    def _answer(self, region: Region, start: States, which: Ints, state: States, asked: Ints) -> Ints:
+        """Exact answers to the questions about a facet."""
+        self.n_exact += asked.shape[0]
+        questions = asked.copy()
+        questions[:, 1:] = _rename(asked[:, 1:], which)
+        answers = answer(self._exact(region), _full(start, which, state), questions)
+        place = np.full(start.size, -1)
+        place[which] = np.arange(which.size)
+        answers[:, 1:4] = _rename(answers[:, 1:4], place)
+        return answers
+
+    def _compact(self, region: Region, start: States, which: Ints, arena: Arena, outcome: int) -> Facets:
+        """The closed facets, with the corners that double-double does not know well from exact arithmetic."""
+        n = int(arena.counts[DONE])
+        end = int(arena.at[n])
+        for f in np.flatnonzero(arena.coarse[:n]):
+            place = slice(arena.at[f], arena.at[f + 1])
+            codes = _rename(arena.code[place].astype(np.intp), which).tolist()
+            corners, arena.tie[f] = settle(self._exact(region), _full(start, which, arena.state[f]), codes)
+            known = arena.corner[place] == 0.0  # zero by structure
+            arena.corner[place] = np.where(known, 0.0, np.maximum(corners, 0.0))
+            self.n_exact += len(codes)
+        code = _rename(arena.code[:end], which.astype(np.int32))
+        code[code < 0] = -1 - region.name[-1 - code[code < 0]]
+        return Facets(
+            arena.key[:n].copy(), arena.tie[:n].copy(), arena.at[: n + 1].copy(), code, arena.vertex[:end].copy(),
+            arena.corner[:end].copy(), start, which, arena.state[:n], outcome, arena.spread,
+        )  # fmt: skip
+
+
+def subset(data: Data, which: Ints) -> Data:
+    """The data of some points; rank, probe and anchor stay those of all."""
+    if which.size == data.rows.shape[0]:
+        return data
+    rows = data.rows[which]
+    columns = np.ascontiguousarray(rows.T)
+    return data._replace(rows=rows, columns=columns, point=np.ascontiguousarray(data.point[:, which]), axis=data.axis[which])
+
+
+def uncertain(data: Data, facets: Facets, axes: Floats) -> npt.NDArray[np.bool_]:
+    """Frozen points that are not certain to have been in one set all over the tile (see Candidates above)."""
+    low, high = facets.spread[:2].T
+    centre = axes[0] + (low + high) / 2 @ axes[1:]
+    score, along = data.rows @ centre, np.abs(data.rows @ axes[1:].T)
+    reach = along @ ((high - low) / 2) + facets.spread[2, 0] * data.point[NORM]
+    rounding = ROUNDING * (1.0 + data.point[NORM] * (np.linalg.norm(centre) + reach))
+    unsure: npt.NDArray[np.bool_] = ~(np.abs(score - (1.0 + data.point[TARGET_LO])) > reach + rounding)
+    unsure[facets.which] = False
+    return unsure
+
+
+ROUNDING = 2.0**-40
+"""Relative rounding of a score and of the bounds that it is compared with: sums of up to 10^3 terms."""
+
+
+def _full(start: States, which: Ints, state: States) -> States:
+    """Partition of all points from that of the candidates."""
+    full = start.copy()
+    full[which] = state
+    return full
+
+
+def _rename(codes: npt.NDArray[np.signedinteger], points: npt.NDArray[np.signedinteger]) -> npt.NDArray[np.signedinteger]:
+    """Codes of points by other numbers; sides stay what they are."""
+    return np.where(codes >= 0, 2 * points[codes >> 1] + (codes & 1), codes)

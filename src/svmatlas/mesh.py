@@ -1,7 +1,8 @@
-"""Closed layers -> the subdivision as flat arrays, merged by name.
+"""The facets of all tiles -> the subdivision as flat arrays, merged by name.
 
-``Recorder`` takes layer after layer while the engine runs and keeps of each facet only how it was reached and its edges;
-``finish`` numbers vertices and edges. Partitions are recovered by walking up the parents (``states_of``).
+``Joiner`` takes the facets of tile after tile, joins what was cut, finds the layers from the start on, and numbers facets,
+edges and vertices: the result does not depend on the tiles. Partitions are recovered by walking up the parents
+(``states_of``).
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from svmatlas.doubledouble import entry
-from svmatlas.layers import Closed, Layer, cross
+from svmatlas.doubledouble import entry, kernel
+from svmatlas.facet import CUT, Region
+from svmatlas.layers import Facets, Words, corner_of_triangle, cross, find, key_of, opposite
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 Int32 = npt.NDArray[np.int32]
-Words = npt.NDArray[np.uint64]
 States = npt.NDArray[np.int8]
 
-OPEN = -2
-"""In place of a facet's number (beside BOUNDARY): a facet that was not explored."""
+BOUNDARY, OPEN = -1, -2
+"""In place of a facet's number: nothing, the edge is a side of the region; a facet that was not explored."""
 
 
 class Mesh(NamedTuple):
@@ -43,50 +44,193 @@ class Mesh(NamedTuple):
     start: States  # (N,) partition of facet 0
 
 
-class Recorder:
-    """Collects closed layers; their partitions and keys are not kept."""
+class Joiner:
+    """Collects the facets of tiles and joins those that are the same on both sides of a cut, by their keys."""
 
-    def __init__(self, start: States) -> None:
-        self.start = start
-        self.layers: list[tuple[npt.NDArray[Any], ...]] = []
+    def __init__(self, words: Words, region: Region, axis: States) -> None:
+        self.words = words
+        self.region = region
+        self.axis = axis
+        self.parts: list[tuple[npt.NDArray[Any], ...]] = []
         self.n_facets = 0
 
-    def add(self, layer: Layer, closed: Closed, neighbours: Int32) -> None:
-        """Record the closed facets of a layer (the first ones of it, if it was cut short) and what is behind their edges."""
-        n = closed.at.size - 1
-        facets = (layer.parent[:n], layer.flips[:n], closed.tie, closed.at[1:] - closed.at[:-1])
-        self.layers.append((*facets, closed.code, closed.vertex, closed.corner, neighbours))
-        self.n_facets += n
+    def add(self, facets: Facets) -> None:
+        """Take the facets of a tile; their partitions are not kept."""
+        self.parts.append((facets.key, facets.tie, np.diff(facets.at), facets.code, facets.vertex, facets.corner))
+        self.n_facets += facets.key.size
 
-    def share(self, closed: Closed) -> float:
-        """Share of the triangle of costs that some facets cover, by area in barycentric coordinates."""
-        corner = closed.corner / closed.corner.sum(axis=1, keepdims=True)
-        first = np.repeat(closed.at[:-1], np.diff(closed.at))
-        before = np.arange(first.size) - 1
-        before[closed.at[:-1]] = closed.at[1:] - 1
-        return float(np.einsum("ij,ij->", corner[first], np.cross(corner[before], corner)))
-
-    def finish(self) -> Mesh:
-        """Number vertices and edges."""
-        layer = np.repeat(np.arange(len(self.layers), dtype=np.int32), [part[0].size for part in self.layers])
-        arrays = (np.concatenate(part) for part in zip(*self.layers, strict=True))
-        parent, flips, tie, sizes, code, names, corners, neighbour = arrays
-        self.layers.clear()
-        neighbour[neighbour >= layer.size] = OPEN
+    def finish(self, start: States) -> Mesh:
+        """All facets that are connected to that of a partition, numbered layer after layer from there."""
+        key, tie, sizes, code, vertex, corner = (np.concatenate(part) for part in zip(*self.parts, strict=True))
+        self.parts.clear()
         at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        facet = np.repeat(np.arange(at.size - 1, dtype=np.int32), sizes)
-        before = np.arange(code.size) - 1
-        before[at[:-1]] = at[1:] - 1
-        slot_edge, first = _number_edges(facet, neighbour, at.size - 1)
-        _join_at_infinity(names, corners, slot_edge, code, before)
-        _, leader, inverse = np.unique(names, return_index=True, return_inverse=True)
-        vertices, vertex = corners[leader], inverse.astype(np.int32)
-        del names, corners, inverse
-        return Mesh(
-            vertices, code[first], np.column_stack([facet[first], neighbour[first]]),
-            np.column_stack([vertex[before[first]], vertex[first]]), layer, parent, flips, at, slot_edge,
-            vertex, tie, self.start,
-        )  # fmt: skip
+        del sizes
+        unique, first, piece = np.unique(key, return_index=True, return_inverse=True)
+        order = np.argsort(piece, kind="stable")
+        counts = np.bincount(piece)
+        whole_tie = np.logical_and.reduceat(tie[order], np.cumsum(counts) - counts)
+        whole_at, places = _stitch(counts, order, at, code, corner)
+        del key, tie, order, piece, counts, at
+        code, vertex, corner = code[places], vertex[places], corner[places]
+        del places
+        order, layer, parent, flips = _walk_layers(
+            unique, whole_at, code, corner, self.words, self.axis, self.region.axis, key_of(start, self.words)
+        )
+        sizes = np.diff(whole_at)[order]
+        new_at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        places = np.repeat(whole_at[order] - new_at[:-1], sizes) + np.arange(new_at[-1])
+        code, vertex, corner = code[places], vertex[places], corner[places]
+        neighbour = _neighbours(unique[order], new_at, code, self.words)
+        return _number(layer, parent, flips, whole_tie[order], new_at, code, vertex, corner, neighbour, start)
+
+
+@entry
+def _stitch(counts, order, at, code, corner):
+    """The polygons of facets from their pieces in tiles: places of their corners, in order; none where a piece is missing.
+
+    A corner of a piece is one of the facet unless it is on a cut; it follows from which edges meet in it where the pieces
+    belong. Only in a corner of the triangle of costs, where cuts may end too, two edges can meet that no piece has both of.
+    """
+    n = counts.size
+    whole_at = np.zeros(n + 1, np.int64)
+    places = np.empty(code.size, np.int64)
+    edge, following, used = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64)
+    first, end = 0, 0
+    for f in range(n):
+        links = 0
+        ends, starts, spare = np.full(3, NO_EDGE), np.full(3, NO_EDGE), np.full(3, -1)
+        for piece in order[first : first + counts[f]]:
+            while links + at[piece + 1] - at[piece] + 3 > edge.size:
+                edge, following, used = _longer(edge), _longer(following), _longer(used)
+            for k in range(at[piece], at[piece + 1]):
+                a, b = np.int64(code[k]), np.int64(code[k + 1 if k + 1 < at[piece + 1] else at[piece]])
+                if a != CUT_CODE and b != CUT_CODE:
+                    edge[links], following[links], used[links] = a, b, k
+                    links += 1
+                    continue
+                c = corner_of_triangle(corner[k])
+                if c >= 0 and a != CUT_CODE:
+                    ends[c], spare[c] = a, k
+                if c >= 0 and b != CUT_CODE:
+                    starts[c] = b
+        first += counts[f]
+        for c in range(3):
+            if ends[c] != NO_EDGE and starts[c] != NO_EDGE:
+                edge[links], following[links], used[links] = ends[c], starts[c], spare[c]
+                links += 1
+        least = 0
+        for k in range(links):
+            if edge[k] > edge[least]:
+                least = k
+        k = least
+        for step in range(links):
+            places[end + step] = used[k]
+            wanted, k = following[k], -1
+            for other in range(links):
+                if edge[other] == wanted:
+                    k = other
+            if k < 0 or (k == least) != (step == links - 1):
+                links = 0
+                break
+        end += links
+        whole_at[f + 1] = end
+    return whole_at, places[:end]
+
+
+@kernel
+def _longer(array):
+    return np.concatenate((array, np.empty_like(array)))
+
+
+NO_EDGE = -(2**40)
+CUT_CODE = -1 - CUT
+
+
+@entry
+def _table(keys):
+    """A table that finds the number of a key."""
+    size = 8
+    while size < 2 * keys.size:
+        size *= 2
+    table, value = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
+    for n in range(keys.size):
+        where = find(table, keys[n])
+        table[where], value[where] = keys[n], n
+    return table, value
+
+
+@entry
+def _walk_layers(keys, at, code, corner, words, axis, side_axis, start):
+    """The facets in the order of their layers from the one with key ``start``, as the four steps of layers.py name them."""
+    table, value = _table(keys)
+    number = np.full(keys.size, -1, np.int32)  # in the new order
+    order = np.empty(keys.size, np.int64)
+    layer, parent = np.zeros(keys.size, np.int32), np.full(keys.size, -1, np.int32)
+    flips = np.full((keys.size, 2), -1, np.int32)
+    where = find(table, start)
+    order[0], n = value[where], 1
+    number[order[0]] = 0
+    for f in range(keys.size):
+        if f == n:
+            break
+        g = order[f]
+        for step in range(2):  # behind edges, then opposite to corners
+            for k in range(at[g], at[g + 1]):
+                a, b = code[k], code[k + 1 if k + 1 < at[g + 1] else at[g]]
+                key, x, y = np.uint64(0), a, np.int32(-1)
+                if step == 1:
+                    key, x, y = opposite(words, axis, side_axis, keys[g], a, b, corner[k])
+                elif a >= 0:
+                    key = keys[g] ^ words[a]
+                where = find(table, key)
+                h = value[where]
+                if key == np.uint64(0) or table[where] != key or number[h] >= 0 or at[h] == at[h + 1]:
+                    continue
+                number[h], order[n], layer[n], parent[n] = n, h, layer[f] + 1, f
+                flips[n, 0], flips[n, 1] = x, y
+                n += 1
+    return order[:n], layer[:n], parent[:n], flips[:n]
+
+
+@entry
+def _neighbours(keys, at, code, words):
+    """The facet behind each edge, BOUNDARY or OPEN."""
+    table, value = _table(keys)
+    out = np.full(code.size, BOUNDARY, np.int32)
+    for f in range(keys.size):
+        for k in range(at[f], at[f + 1]):
+            if code[k] >= 0:
+                key = keys[f] ^ words[code[k]]
+                where = find(table, key)
+                out[k] = value[where] if table[where] == key else OPEN
+    return out
+
+
+def _number(
+    layer: Int32,
+    parent: Int32,
+    flips: Int32,
+    tie: npt.NDArray[np.bool_],
+    at: Ints,
+    code: Int32,
+    names: Words,
+    corners: Floats,
+    neighbour: Int32,
+    start: States,
+) -> Mesh:
+    """Number vertices and edges."""
+    facet = np.repeat(np.arange(at.size - 1, dtype=np.int32), np.diff(at))
+    before = np.arange(code.size) - 1
+    before[at[:-1]] = at[1:] - 1
+    slot_edge, first = _number_edges(facet, neighbour, at.size - 1)
+    _join_at_infinity(names, corners, slot_edge, code, before)
+    _, leader, inverse = np.unique(names, return_index=True, return_inverse=True)
+    vertices, vertex = corners[leader], inverse.astype(np.int32)
+    return Mesh(
+        vertices, code[first], np.column_stack([facet[first], neighbour[first]]),
+        np.column_stack([vertex[before[first]], vertex[first]]), layer, parent, flips, at, slot_edge,
+        vertex, tie, start,
+    )  # fmt: skip
 
 
 def _number_edges(facet: Int32, neighbour: Int32, n_facets: int) -> tuple[Int32, Ints]:

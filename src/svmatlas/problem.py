@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
-from svmatlas.facet import Data, L, P, Q, Region
+from svmatlas.facet import CUT, Data, L, P, Q, Region
 
 Floats = npt.NDArray[np.float64]
 
@@ -363,4 +363,12 @@ def make_region(bounds: Bounds, cost_exponent: int) -> Region:
     corners.append((p_lo, q_lo, 1.0))
     axis = {(1.0, 0.0, 0.0): P, (0.0, 1.0, 0.0): Q, (0.0, 0.0, 1.0): L}
     lines = np.array(sides) + 0.0
-    return Region(lines, np.array(corners), np.array([axis.get(tuple(s), -1) for s in lines.tolist()], dtype=np.int8))
+    kinds = np.array([axis.get(tuple(s), -1) for s in lines.tolist()], dtype=np.int8)
+    return Region(lines, np.array(corners), kinds, np.arange(len(lines)))
+
+
+def make_tile(bounds: Bounds, cost_exponent: int, whole: Region) -> Region:
+    """The same for a part of a region."""
+    region = make_region(bounds, cost_exponent)
+    same = np.all(region.sides[:, None] == whole.sides, axis=2)
+    return region._replace(name=np.where(same.any(axis=1), same.argmax(axis=1), CUT))

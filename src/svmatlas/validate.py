@@ -21,9 +21,8 @@ import numpy.typing as npt
 from sklearn.utils import check_random_state
 
 from svmatlas.facet import MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, L
-from svmatlas.layers import BOUNDARY
 from svmatlas.maps import affine_maps
-from svmatlas.mesh import OPEN, Mesh
+from svmatlas.mesh import BOUNDARY, OPEN, Mesh
 from svmatlas.progress import make_bar
 
 if TYPE_CHECKING:
