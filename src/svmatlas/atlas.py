@@ -225,9 +225,7 @@ class Atlas:
     def _weights(self, C_pos: Any, C_neg: Any) -> tuple[Floats, Floats, bool]:
         costs, scalar = self._check_costs(C_pos, C_neg)
         solution = self._solve(self._problem.homogeneous(*costs))
-        pairs = [self._problem.weights_of(b, m) for b, m in zip(solution.beta, solution.lossless, strict=True)]
-        coef = np.array([w for w, _ in pairs]).reshape(len(pairs), self._problem.X.shape[1])
-        return coef, np.array([b for _, b in pairs]), scalar
+        return *self._problem.weights_of(solution.beta, solution.lossless), scalar
 
     def _solve(self, c: Floats) -> Solution:
         """Solutions at homogeneous costs (n, 3)."""

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from svmatlas.exact import ExactFacet, ExactProblem
 from svmatlas.facet import INSIDE, WEIGHT, Data, L, Region
 from svmatlas.maps import affine_maps
-from svmatlas.problem import lift
+from svmatlas.features import lift
 
 Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
