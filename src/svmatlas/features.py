@@ -39,7 +39,7 @@ LIFT = 2.0**-50
 """Scores are lifted to 1 and this times sqrt(number of terms) times the length of the terms: eight times the standard
 deviation of the rounding errors of a sum, so that they round to 1 or more whoever adds them up."""
 
-BLOCK = 1024
+BLOCK = 4096
 """Least number of columns that are made dense at once; more rows take four times their number."""
 
 
@@ -173,13 +173,13 @@ def _exponent(entries: Floats, bias: float, n_rows: int) -> int:
     first = -int(np.frexp(top)[1])
     scaled = np.ldexp(entries, first).ravel()
     mean = float(scaled @ scaled) / n_rows + float(np.ldexp(bias, first)) ** 2
-    return first - round(np.log2(mean) / 2)
+    return first - int(np.rint(np.log2(mean) / 2))
 
 
 def _triangle(X: Any, bias: float, exponent: int) -> Floats:
     """The transposed triangular factor of the scaled and augmented rows, by QR of one block of columns after the other."""
     m = X.shape[0]
-    upper = np.full((1 if bias else 0, m), np.ldexp(bias, exponent))
+    upper: Any = np.full((1 if bias else 0, m), np.ldexp(bias, exponent))
     for block in _blocks(X, max(BLOCK, 4 * m)):
         upper = np.linalg.qr(np.vstack([upper, np.ldexp(block, exponent)]), mode="r")
     return np.ascontiguousarray(upper.T)

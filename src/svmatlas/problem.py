@@ -24,7 +24,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
-from svmatlas.facet import Data, L, P, Q, Region
+from svmatlas.facet import WEIGHT, Data, L, P, Q, Region
 from svmatlas.features import Features, lift, make_features
 from svmatlas.kernels import Kernel, check_gram, make_kernel
 
@@ -106,6 +106,29 @@ class Problem:
         alpha: Floats = full[:, self.point] * (self.weight * cost)
         return alpha
 
+    def row_alpha(self, alpha: Floats, C_pos: Floats, C_neg: Floats) -> Floats:
+        """Dual variables (n, n_rows) of the user's rows at user's costs, from those of the points (n, N) in units of l = 1."""
+        cost = np.where(self.sign > 0, C_pos[:, None], C_neg[:, None])
+        full = np.column_stack([alpha / self.data.point[WEIGHT], np.zeros((len(alpha), 2))])  # then ZERO and DROPPED
+        shared = np.ldexp(full, -self.cost_exponent)[:, self.point]
+        rows: Floats = np.where(self.point == ZERO, cost, shared) * self.weight
+        return rows
+
+    def user_rows(self, which: npt.NDArray[np.intp]) -> Any:
+        """Some rows of the user's X, none of weight zero; not of a precomputed kernel."""
+        features, point = self.features, self.point[which]
+        if features.X is not None and np.all(point >= 0):
+            return features.X[self.distinct[point]]
+        rows = np.zeros((which.size, features.n_features))
+        held = point >= 0
+        if features.X is not None:
+            own = features.X[self.distinct[point[held]]]
+            rows[held] = own.toarray() if issparse(own) else own
+        else:
+            own = self.data.rows[point[held], : features.n_features] * self.sign[which[held], None]
+            rows[held] = np.ldexp(own, -features.exponent)
+        return rows
+
     def weights_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
         """Coefficients (n, d) and intercepts (n,) from internal weights (n, r) of a linear kernel.
 
@@ -144,7 +167,7 @@ def make_problem(
         X = check_gram(X.toarray() if issparse(X) else X)
     number, origin = _join(X, chosen, bias, weight)
     features, made = make_features(X, chosen, bias, origin)
-    point, distinct = _points(number, sign, ~made.rows.any(axis=1))
+    point, distinct = _points(number, sign, np.all(made.rows == 0, axis=1))
     total: Floats = np.bincount(point[point >= 0], weights=weight[point >= 0], minlength=distinct.size).astype(float)
     shift = -int(np.frexp(total.max())[1]) if total.size else 0
     random = check_random_state(random_state)
