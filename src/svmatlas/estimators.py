@@ -46,7 +46,7 @@ class _SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        tags.input_tags.sparse = self.kernel != "precomputed"
+        tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
@@ -68,7 +68,7 @@ class _SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         """
         check_is_fitted(self)
-        return self._decide(_validate(self, X))
+        return self._decide(_validate(self, X, reset=False))
 
     def _decide(self, X: Any) -> Floats:
         """Decision values of rows that were checked."""
@@ -243,7 +243,7 @@ class AsymmetricSVC(_SVC):
             Itself.
 
         """
-        X, y = _validate(self, X, y)
+        X, y = _validate_training(self, X, y)
         problem = self._problem(X, y, sample_weight, random_state=0)
         C_pos, C_neg = self._costs(problem.classes, y)
         return self._take(problem, solve_at(problem, C_pos, C_neg), C_pos, C_neg)
@@ -339,7 +339,7 @@ class AtlasSVC(_SVC):
             Itself.
 
         """
-        X, y = _validate(self, X, y)
+        X, y = _validate_training(self, X, y)
         self.atlas_: Atlas = explore(
             X, y, bias=self.bias, sample_weight=sample_weight, kernel=self.kernel, gamma=self.gamma, degree=self.degree,
             coef0=self.coef0, region=self.region, n_jobs=self.n_jobs, random_state=self.random_state,
@@ -366,21 +366,25 @@ class AtlasSVC(_SVC):
         return self._take(self.atlas_._problem, solution, float(C_pos), float(C_neg))
 
 
-def _validate(estimator: Any, X: Any, y: Any = None) -> Any:
+def _validate(estimator: Any, X: Any, **arguments: Any) -> Any:
     """X, or X and y, checked as scikit-learn does."""
     try:
         from sklearn.utils.validation import validate_data
     except ImportError:  # scikit-learn before 1.6
 
-        def validate_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-            return estimator._validate_data(X, y, **options)
+        def validate_data(estimator: Any, X: Any, **arguments: Any) -> Any:
+            return estimator._validate_data(X, **arguments)
 
-    options = {"accept_sparse": "csr", "dtype": np.float64}
-    if y is None:
-        return validate_data(estimator, X, reset=False, **options)
-    X, y = validate_data(estimator, X, y, **options)
+    return validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, **arguments)
+
+
+def _validate_training(estimator: Any, X: Any, y: Any) -> tuple[Any, npt.NDArray[Any]]:
+    """X and y of two classes."""
+    X, y = _validate(estimator, X, y=y)
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
     if kind != "binary":
         raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+    if np.unique(y).size == 1:
+        raise ValueError(f"two classes are needed, but y has 1 class: {y[0]!r}")
     return X, y

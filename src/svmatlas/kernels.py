@@ -53,12 +53,15 @@ class Kernel:
         return np.asarray(values, dtype=float)
 
 
-def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> Kernel:
-    """Check the parameters of a kernel; ``gamma`` may be "scale" or "auto", as in scikit-learn's SVC."""
+def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, X: Any, weight: Floats) -> Kernel:
+    """Check the parameters of a kernel; ``gamma`` may be "scale" or "auto", as in scikit-learn's SVC.
+
+    In the variance of "scale" rows count by their weights, so that a weight of 2 is the same as a row twice.
+    """
     if not callable(kernel) and kernel not in NAMES:
         raise ValueError(f"kernel must be one of {', '.join(NAMES)} or a callable, got {kernel!r}")
     if gamma == "scale":
-        spread = _variance(X) if kernel in ("poly", "rbf") else 0.0
+        spread = _variance(X, weight) if kernel in ("poly", "rbf") else 0.0
         gamma = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
     elif gamma == "auto":
         gamma = 1.0 / X.shape[1]
@@ -68,11 +71,13 @@ def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, X: Any) -> Ker
     return Kernel(kernel, float(gamma), degree, float(coef0))
 
 
-def _variance(X: Any) -> float:
-    """Variance of all entries, in SVC's meaning."""
+def _variance(X: Any, weight: Floats) -> float:
+    """Variance of all entries of weighted rows."""
+    share = weight / (weight.sum() * X.shape[1])
+    mean = float((share @ X).sum())
     if issparse(X):
-        return float(X.multiply(X).mean() - X.mean() ** 2)
-    return float(X.var())
+        return float((share @ X.multiply(X)).sum()) - mean**2
+    return float((share @ (X - mean) ** 2).sum())
 
 
 def check_gram(gram: Floats) -> Floats:

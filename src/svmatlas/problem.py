@@ -162,7 +162,7 @@ def make_problem(
     bias = _check_bias(bias)
     classes, sign = _check_labels(y)
     weight = _check_weights(sample_weight, X.shape[0], sign)
-    chosen = make_kernel(kernel, gamma, degree, coef0, X)
+    chosen = make_kernel(kernel, gamma, degree, coef0, X, weight)
     if kernel == "precomputed":
         X = check_gram(X.toarray() if issparse(X) else X)
     number, origin = _join(X, chosen, bias, weight)
