@@ -3,6 +3,7 @@
 from svmatlas.atlas import Atlas, Facet, Partition
 from svmatlas.estimators import AsymmetricSVC, AtlasSVC
 from svmatlas.explore import explore
+from svmatlas.files import FileError, load
 from svmatlas.layers import EngineError
 from svmatlas.validate import Report
 from svmatlas.version import __version__
@@ -13,8 +14,10 @@ __all__ = [
     "AtlasSVC",
     "EngineError",
     "Facet",
+    "FileError",
     "Partition",
     "Report",
     "__version__",
     "explore",
+    "load",
 ]

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, Region
+from svmatlas.files import export, save
 from svmatlas.limits import Limit, solve_limit, way_to
 from svmatlas.locate import NOWHERE, Locator
 from svmatlas.mesh import Mesh, states_of
@@ -512,6 +513,35 @@ class Atlas:
             if np.any(wrong):
                 raise ValueError(f"{name} = {values[np.argmax(wrong)]} is not a cost in the region [{lo}, {hi}]")
         return (p, q), scalar
+
+    # Files
+
+    def save(self, path: Any) -> None:
+        """Write the atlas to one file, for :func:`svmatlas.load`.
+
+        An older file of that name stays whole until the new one is. An atlas with a callable as kernel cannot be saved.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        """
+        save(self, path)
+
+    def export(self, folder: Any, format: str = "parquet") -> None:
+        """Write tables of the vertices, edges and facets for other programs.
+
+        Parameters
+        ----------
+        folder : str or path-like
+            Where ``vertices``, ``edges`` and ``facets`` are put; it is made if need be.
+        format : {"parquet", "csv"}, default="parquet"
+            Format of the tables; "parquet" needs pyarrow. Lists of a facet's edges and vertices are written with
+            spaces between them in "csv".
+
+        """
+        export(self, folder, format)
 
     def validate(self, n_costs: int = 1000, random_state: Any = 0, progress: bool = False) -> Report:
         """Check the whole map: topology, geometry, KKT conditions at all corners, and duality gaps at random costs.
