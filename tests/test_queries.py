@@ -236,6 +236,7 @@ def best(function, repeat=3):
     return min(times)
 
 
+@pytest.mark.filterwarnings("ignore:Liblinear failed to converge")
 def test_a_coefficient_query_is_a_twentieth_of_a_fit(large):
     X, y, atlas = large
     C_pos, C_neg = np.random.default_rng(1).uniform(0.05, 0.08, (2, 1000))
