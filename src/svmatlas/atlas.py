@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -450,12 +451,20 @@ class Atlas:
     def _far(self, p: float, q: float) -> Limit:
         """The solution at costs of which one or both are infinite."""
         way = way_to(p, q, self._problem.cost_exponent)
-        facets = [int(f) for f in dict.fromkeys(self._locator(way.stops).tolist()) if f != NOWHERE]
-        on_the_way = ((f, self._states(np.array([f]))[0]) for f in facets)
+        on_the_way = ((f, self._states(np.array([f]))[0]) for f in self._along(way.stops))
         limit = first_limit(self._problem.data, self._region, on_the_way, way)
         if limit is None or (not self.complete and limit.violation > LOST):
             raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
         return limit
+
+    def _along(self, stops: Floats) -> Iterator[int]:
+        """The facets at some homogeneous costs, each once, then those nearby."""
+        seen = {NOWHERE}
+        for facets in (self._locator(stops), *(self._locator.near(stop) for stop in stops)):
+            for f in facets.tolist():
+                if f not in seen:
+                    seen.add(f)
+                    yield f
 
     def _solve(self, c: Floats) -> Solution:
         """Solutions at homogeneous costs (n, 3)."""
