@@ -75,8 +75,9 @@ class Facet:
 
     def __repr__(self) -> str:
         margin, inside, outside = map(len, self.partition)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            corners = ", ".join(f"({p / l:.4g}, {q / l:.4g})" for p, q, l in self.polygon)
+        corners = ", ".join(
+            f"({p / l:.4g}, {q / l:.4g})" if l > 0 else f"infinity at C+ : C- = {p:.4g} : {q:.4g}" for p, q, l in self.polygon
+        )
         return (
             f"Facet({self.number}{', a tie' if self.is_tie else ''}: layer {self.layer}, {margin} on the margin, "
             f"{inside} inside, {outside} outside; corners {corners}; neighbours {', '.join(map(str, self.neighbours))})"
@@ -91,7 +92,8 @@ LOST = 1e-6
 
 
 class Atlas:
-    """The map of all asymmetric-cost linear SVMs of one data set; made by :func:`svmatlas.explore`.
+    """The map of all asymmetric-cost linear SVMs of one data set; made by :func:`svmatlas.explore`
+    or opened by :func:`svmatlas.load`.
 
     Homogeneous costs (p, q, l) stand for C+ = p/l and C- = q/l; l = 0 is infinity.
 
