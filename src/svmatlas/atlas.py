@@ -258,11 +258,9 @@ class Atlas:
         beside = mesh.edge_facets[edges]
         alpha, beta = solution_maps(problem.data, self._region, self._states(np.array([f]))[0])
         unit = np.ldexp(1.0, [[problem.cost_exponent], [problem.cost_exponent], [0]])
-        coef, intercept = (
-            problem.features.weights(unit * beta)
-            if problem.features.linear
-            else (None, problem.features.intercept(unit * beta))
-        )
+        coef, intercept = None, None
+        if problem.features.linear:
+            coef, intercept = problem.features.weights(unit * beta)
         return Facet(
             number=f,
             layer=int(mesh.facet_layer[f]),
@@ -273,7 +271,7 @@ class Atlas:
             neighbours=np.where(beside[:, 0] == f, beside[:, 1], beside[:, 0]),
             alpha=problem.row_alpha(unit * alpha, np.array([1.0, 0, 0]), np.array([0, 1.0, 0])),
             coef=coef,
-            intercept=intercept,
+            intercept=problem.features.intercept(unit * beta) if intercept is None else intercept,
         )
 
     # Solutions

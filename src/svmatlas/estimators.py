@@ -345,6 +345,10 @@ class AtlasSVC(_SVC):
 
         """
         X, y = _validate_training(self, X, y)
+        for name, (low, high) in zip(("C_pos", "C_neg"), check_bounds(self.region), strict=True):
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and np.isfinite(float(value)) and low <= float(value) <= high):
+                raise ValueError(f"{name} must be a finite cost in the region [{low}, {high}], got {value!r}")
         self.atlas_: Atlas = explore(
             X, y, bias=self.bias, sample_weight=sample_weight, kernel=self.kernel, gamma=self.gamma, degree=self.degree,
             coef0=self.coef0, region=self.region, n_jobs=self.n_jobs, random_state=self.random_state,
