@@ -14,14 +14,17 @@ import numpy.typing as npt
 
 from svmatlas.exact import ExactFacet, ExactProblem
 from svmatlas.facet import INSIDE, WEIGHT, Data, L, Region
+from svmatlas.features import lift
 from svmatlas.maps import affine_maps
-from svmatlas.problem import lift
 
 Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
 
 CHUNK = 256
 """Solutions computed at once: some (256, 3, N) arrays."""
+
+ALARM = 1e-11
+"""Relative duality gap of a solution beyond which a better one is looked for: rounding leaves some 1e-14."""
 
 
 class Solution(NamedTuple):
@@ -46,6 +49,14 @@ def solve_exactly(data: Data, region: Region, state: States, c: Floats) -> Solut
     return _solve(data, state[None], c[None], alpha[None], beta[None] / c[L])
 
 
+def solution_maps(data: Data, region: Region, state: States) -> tuple[Floats, Floats]:
+    """The maps of alpha (3, N), of points inside the margin too, and of beta (3, d) in one facet."""
+    alpha, beta = affine_maps(data, region, state[None], jitter=0.0, accuracy=0.0)
+    inside = np.flatnonzero(state == INSIDE)
+    alpha[0, data.axis[inside], inside] = data.point[WEIGHT, inside]
+    return alpha[0], beta[0]
+
+
 def _evaluate(data: Data, region: Region, states: States, c: Floats) -> tuple[Floats, Floats]:
     """Alpha times l on M, and beta."""
     alpha_map, beta_map = affine_maps(data, region, states, jitter=0.0, accuracy=0.0)
@@ -53,7 +64,7 @@ def _evaluate(data: Data, region: Region, states: States, c: Floats) -> tuple[Fl
 
 
 def _solve(data: Data, states: States, c: Floats, alpha: Floats, beta: Floats) -> Solution:
-    """Put alpha into its bounds, lift beta (see ``problem.lift``), and measure the gap."""
+    """Put alpha into its bounds, lift beta (see ``features.lift``), and measure the gap."""
     bound, l = data.point[WEIGHT] * c[:, data.axis], c[:, L]
     share = np.divide(alpha, bound, out=np.zeros_like(alpha), where=bound > 0)
     share[states == INSIDE] = 1.0
@@ -61,9 +72,10 @@ def _solve(data: Data, states: States, c: Floats, alpha: Floats, beta: Floats) -
     lossless = states != INSIDE
     beta = beta * lift(beta @ data.columns, np.sqrt(beta**2 @ data.columns**2), lossless, beta.shape[1])[:, None]
     hinge = np.maximum(0.0, 1.0 - beta @ data.columns)
-    pull = (share * bound) @ data.rows / l[:, None]
+    held = share * bound
+    pull = held @ data.rows / l[:, None]
     primal = 0.5 * l * np.einsum("ij,ij->i", beta, beta) + np.einsum("ij,ij->i", bound, hinge)  # all times l: no overflow
-    dual = (share * bound).sum(axis=1) - 0.5 * l * np.einsum("ij,ij->i", pull, pull)
+    dual = held.sum(axis=1) - 0.5 * l * np.einsum("ij,ij->i", pull, pull)
     gap: Floats = np.abs(primal - dual) / np.maximum(primal, np.finfo(float).tiny)
     gap[np.isnan(gap)] = np.inf
     return Solution(share, beta, gap, lossless)
