@@ -173,13 +173,22 @@ def _pixel_values(atlas: Atlas, color_by: Any, facets: Ints, p: Floats, q: Float
 # Displays
 
 
-def _axes(ax: Any, **kwargs: Any) -> Any:
-    """The user's axes, or new ones."""
+def use_files() -> None:
+    """Draw into files only: no window is opened, whatever matplotlib is set to."""
+    _pyplot().switch_backend("agg")
+
+
+def _pyplot() -> Any:
     try:
         import matplotlib.pyplot as plt
     except ImportError:
         raise ImportError("pictures need matplotlib: pip install 'svmatlas[plot]'") from None
-    return plt.subplots(layout="constrained", **kwargs)[1] if ax is None else ax
+    return plt
+
+
+def _axes(ax: Any, **kwargs: Any) -> Any:
+    """The user's axes, or new ones."""
+    return _pyplot().subplots(layout="constrained", **kwargs)[1] if ax is None else ax
 
 
 def _paint(ax: Any, plane: Plane, values: Floats, **style: Any) -> Any:
@@ -554,6 +563,7 @@ class AlphaDisplay:
         x, y = (np.log10(p), np.log10(q)) if log else (p, q)
         ax.plot_surface(x, y, values, cmap=cmap, rcount=60, ccount=60, linewidth=0, antialiased=False, rasterized=True)
         ax.set(xlabel=r"$\log_{10} C_+$" if log else "$C_+$", ylabel=r"$\log_{10} C_-$" if log else "$C_-$", title=label)
+        ax.locator_params(nbins=4)
         ax.view_init(elev=28, azim=-125)
 
 
