@@ -154,7 +154,8 @@ def table_of_experiments(atlases, seconds):
         cells = [
             f"({name})", EXPERIMENTS[name][0], f"{atlas.n_facets:,}", f"{int(atlas.facet_is_tie.sum()):,}",
             f"{atlas.n_edges:,}", f"{atlas.n_vertices:,}", atlas.n_layers, f"{atlas.n_layers / len(y):.2f}",
-            f"{share_in_view(atlas, tied):.1%}", f"{share_at_infinity(atlas, tied):.1%}", "yes" if report.ok else "NO", f"{seconds[name]:.1f} s",
+            f"{share_in_view(atlas, tied):.1%}", f"{share_at_infinity(atlas, tied):.1%}",
+            "yes" if report.ok else "NO", f"{seconds[name]:.1f} s",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)

@@ -302,7 +302,7 @@ def _read_parquet(name: str, content: bytes, label: str | None, n_features: int 
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise DataError(f"{name}: Parquet needs pyarrow: pip install 'svmatlas[data]'") from None
+        raise DataError(f"{name}: Parquet needs pyarrow: pip install 'svmatlas[parquet]'") from None
     try:
         table = pq.read_table(pa.BufferReader(content))
     except (pa.ArrowException, OSError) as error:
