@@ -21,31 +21,49 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import entry, kernel
+from svmatlas.doubledouble import UNIT, dd_add, entry, kernel, two_prod, two_sum
 from svmatlas.exact import ExactFacet, ExactProblem, answer
 from svmatlas.facet import (
+    BETA,
     CHECKED,
     CODE,
+    ETA,
     INSIDE,
+    LENGTH,
     MARGIN,
+    MASS,
     N_ASKED,
     N_CORNERS,
     N_PULL,
     N_REFINED,
+    NORM,
+    OUTSIDE,
     PENCIL,
+    PULL,
+    PULL_HI,
+    PULL_LO,
+    REAL,
     REFINED,
     SIZE,
+    TARGET_LO,
+    Data,
     L,
     P,
     Q,
     Region,
+    Space,
+    gather,
+    gather_dd,
     make_space,
     make_task,
     refine,
+    refine_gathered,
     score_lines,
+    solve_gathered,
     solve_maps,
     tabulate_margin,
     tabulate_pencil,
+    weight_dd,
 )
 from svmatlas.layers import PUT_OFF, EngineError, cross, crossed
 from svmatlas.polygon import (
@@ -65,6 +83,9 @@ from svmatlas.problem import Problem
 
 Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
+
+NEARBY = 256
+"""Points that are followed closely where there are many more: enough for some hundred events."""
 
 STRIDE = 256
 """Events between two looks at what was found, which are also the places where partitions are kept."""
@@ -109,20 +130,201 @@ def _attempt(t, line, goal):
 
 
 @kernel
+def tabulate(t):
+    """All lines of the facet, in doubles."""
+    tabulate_margin(t)
+    if t.counts[SIZE] < t.rank:
+        score_lines(t)
+
+
+@kernel
 def find_exit(t, line, goal):
     """Outcome, and the code of the line through which the path leaves the facet; ``goal`` if it ends there."""
     if not solve_maps(t):
         return BROKEN, goal
     if t.side_axis[-1 - goal] == L and t.counts[N_PULL] == 0 and t.counts[N_PULL + 1] == 0:
         return CLOSED, goal
-    tabulate_margin(t)
-    if t.counts[SIZE] < t.rank:
-        score_lines(t)
+    tabulate(t)
     while True:
         outcome, code = _attempt(t, line, goal)
         if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and _is_coarse(t.corner[0, 0]))):
             return outcome, code
         refine(t)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The points nearby
+#
+# Along a short piece of the path few points can change their set. With beta_0 the weights somewhere on the path, and
+#
+#     reach = min over the points far off of |x_i.beta_0 - t_i| / |x_i|,
+#
+# no point far off changes as long as |beta - beta_0| < reach. The facets there are those of a problem that has the points
+# nearby only, and the pull of the others that are inside the margin. What doubles cannot decide in it, and where the
+# weights leave the reach, is decided with all points.
+
+
+class Near(NamedTuple):
+    """The points nearby as a problem of their own."""
+
+    data: Data  # of the points nearby
+    space: Space
+    state: States
+    index: npt.NDArray[np.intp]  # which points they are
+    place: npt.NDArray[np.intp]  # (N,) where each point is among them, -1 for points far off
+    weights: Floats  # beta_0
+    pull: Floats  # (2, d) of the points far off, in double-double
+    pull_lo: Floats
+    length: Floats  # (2,) of the pull
+    mass: Floats  # (2,) sum of w_i |x_i| over the points far off inside the margin
+    count: npt.NDArray[np.int64]  # (2,) how many they are
+    reach: Floats  # (1,) 0: not known
+    entry: Floats  # (3,) where the path entered the facet in hand
+
+
+def make_near(data: Data, region: Region) -> Near:
+    """Room for the points nearby; none if there are too few points for it to pay."""
+    n, d = data.rows.shape
+    size = NEARBY * max(1, d // 16)
+    size = size if 2 * size <= n else 0
+    near = Data(
+        np.zeros((size, d)), np.zeros((d, size)), np.zeros((4, size)), np.zeros(size, np.int8), data.probe, data.rank
+    )
+    return Near(
+        near, make_space(near, region), np.zeros(size, np.int8), np.zeros(size, np.intp), np.full(n, -1),
+        np.zeros(d), np.zeros((2, d)), np.zeros((2, d)), np.zeros(2), np.zeros(2), np.zeros(2, np.int64),
+        np.zeros(1), np.zeros(3),
+    )  # fmt: skip
+
+
+@kernel
+def _is_in_reach(t, near):
+    """Are the weights at corner 0 within reach of beta_0, whatever the rounding?"""
+    v, tiny = t.corner[0, 0], (t.rows.shape[1] + 8) * UNIT
+    bound, square, length = 0.0, 0.0, 0.0
+    for c in range(3):
+        size = t.bound[LENGTH, c]
+        bound += (t.bound[ETA, c] + tiny * size) * (v[c] + v[3 + c]) + size * v[3 + c]
+    for j in range(near.weights.size):
+        b = near.weights[j]
+        x = t.column[BETA, P, j] * v[0] + t.column[BETA, Q, j] * v[1] + t.column[BETA, L, j] * v[2] - b * v[2]
+        square += x * x
+        length += b * b
+    bound += np.sqrt(length) * (v[5] + tiny * v[2])
+    return np.sqrt(square) * (1.0 + tiny) + bound < near.reach[0] * (v[2] - v[5])
+
+
+@kernel
+def _solve_nearby(t, near):
+    """The maps of the facet from the points nearby and the pull of the others."""
+    m = gather(t)
+    for c in range(2):
+        if near.count[c] > 0:  # a vector with one rounding: it counts as one term of its length
+            t.counts[N_PULL + c] += 1
+            t.bound[REAL, MASS + c] += near.length[c]
+            for j in range(t.column.shape[2]):
+                t.column[PULL, c, j] += near.pull[c, j]
+    return solve_gathered(t, m)
+
+
+@kernel
+def _refine_nearby(t, near):
+    """The same in double-double."""
+    gather_dd(t)
+    for c in range(2):
+        t.counts[N_PULL + c] += near.count[c]
+        t.bound[REAL, MASS + c] += near.mass[c]
+        for j in range(t.column.shape[2]):
+            t.column[PULL_HI, c, j], t.column[PULL_LO, c, j] = dd_add(
+                t.column[PULL_HI, c, j], t.column[PULL_LO, c, j], near.pull[c, j], near.pull_lo[c, j]
+            )
+    refine_gathered(t)
+
+
+@kernel
+def _exit_nearby(t, near, line, goal):
+    """``find_exit`` with the points nearby: ASKING where that does not decide it, PUT_OFF where it is out of reach."""
+    if not _solve_nearby(t, near):
+        return ASKING, goal
+    tabulate(t)
+    outcome, code = _attempt(t, line, goal)
+    if t.counts[REFINED] == 0 and (outcome == ASKING or (outcome == CLOSED and _is_coarse(t.corner[0, 0]))):
+        _refine_nearby(t, near)
+        outcome, code = _attempt(t, line, goal)
+    if outcome == CLOSED and not _is_in_reach(t, near):
+        return PUT_OFF, goal
+    if outcome != CLOSED or _is_coarse(t.corner[0, 0]):
+        return ASKING, goal
+    return CLOSED, code
+
+
+@kernel
+def _slacks(t, near):
+    """For each point how far the weights may move from beta_0 before it can change its set."""
+    slack = np.zeros(t.state.size)
+    length = 0.0
+    for j in range(near.weights.size):
+        b = near.weights[j]
+        length += b * b
+        column = t.columns[j]
+        for i in range(slack.size):
+            slack[i] += b * column[i]
+    error = (near.weights.size + 8) * UNIT * np.sqrt(length)
+    for i in range(slack.size):
+        g = slack[i] - (1.0 + t.jitter * t.point[TARGET_LO, i])
+        g = g if t.state[i] == OUTSIDE else -g
+        slack[i] = -np.inf if t.state[i] == MARGIN else (g - 8.0 * UNIT) / t.point[NORM, i] - error
+    return slack
+
+
+@kernel
+def _pull_of(t, near, i):
+    """Add the pull of a point far off. In double-double: the error of the sum is then that of one rounding."""
+    c = t.axis[i]
+    w, w_lo = weight_dd(t, i)
+    for j in range(t.rows.shape[1]):
+        p, e = two_prod(t.rows[i, j], w)
+        near.pull[c, j], f = two_sum(near.pull[c, j], p)
+        near.pull_lo[c, j] += f + (e + t.rows[i, j] * w_lo)
+    near.mass[c] += w * t.point[NORM, i]
+    near.count[c] += 1
+
+
+@kernel
+def _look_around(t, maps, v, near):
+    """Find the points nearby anew, with beta_0 from the maps of the facet in hand at a corner v of it."""
+    near.reach[0] = 0.0
+    if not v[2] > 0.0:
+        return
+    for j in range(near.weights.size):
+        near.weights[j] = (maps[P, j] * v[0] + maps[Q, j] * v[1] + maps[L, j] * v[2]) / v[2]
+    slack = _slacks(t, near)
+    reach = np.partition(slack, near.index.size)[near.index.size]
+    if not (0.0 < reach < np.inf):
+        return
+    near.pull[:] = 0.0
+    near.pull_lo[:] = 0.0
+    near.mass[:] = 0.0
+    near.count[:] = 0
+    n = 0
+    for i in range(slack.size):
+        near.place[i] = -1
+        if slack[i] < reach:
+            near.index[n], near.place[i], near.state[n], near.data.axis[n] = i, n, t.state[i], t.axis[i]
+            near.data.rows[n] = t.rows[i]
+            near.data.columns[:, n] = t.rows[i]
+            near.data.point[:, n] = t.point[:, i]
+            n += 1
+        elif t.state[i] == INSIDE:
+            _pull_of(t, near, i)
+    for c in range(2):
+        square = 0.0
+        for j in range(near.weights.size):
+            near.pull[c, j], near.pull_lo[c, j] = two_sum(near.pull[c, j], near.pull_lo[c, j])
+            square += near.pull[c, j] ** 2
+        near.length[c] = np.sqrt(square) + near.count[c] ** 2 * UNIT * near.mass[c]
+    if n == near.index.size:  # fewer only where slacks are equal
+        near.reach[0] = reach
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -138,33 +340,49 @@ class Steps(NamedTuple):
 
 
 @kernel
-def _record(t, code, out, n):
+def _record(corner, code, state, near, out, n):
     """Write an event down and cross it."""
     out.code[n] = code
-    out.coarse[n] = _is_coarse(t.corner[0, 0])
+    out.coarse[n] = _is_coarse(corner)
     for c in range(3):
-        out.corner[n, c] = t.corner[0, 0, c]
-    cross(t.state, code)
+        out.corner[n, c] = corner[c]
+        near.entry[c] = corner[c]
+    cross(state, code)
+    place = near.place[code >> 1]
+    if place >= 0:
+        cross(near.state, 2 * place + (code & 1))
 
 
 @entry
-def _follow(data, region, space, state, line, goal, answers, n, out):
+def _follow(data, region, space, state, line, goal, answers, near, n, out):
     """Walk on from event n until the goal (CLOSED), the end of the buffers (PUT_OFF) or questions (ASKING)."""
-    t = make_task(data, region, space)
-    t.state = state
-    t.answers = answers
-    t.tally[N_REFINED] = 0
+    t, s = make_task(data, region, space), make_task(near.data, region, near.space)
+    t.state, s.state = state, near.state
+    t.answers, s.answers = answers, answers[:0]
+    t.tally[N_REFINED], s.tally[N_REFINED] = 0, 0
     axis = t.side_axis[-1 - line]
     while n + 1 < out.code.size:
-        outcome, code = find_exit(t, line, goal)
+        outcome, code, corner = ASKING, goal, s.corner[0, 0]
+        if near.reach[0] > 0.0:
+            outcome, code = _exit_nearby(s, near, line, goal)
+            if outcome == PUT_OFF:
+                _look_around(t, s.column[BETA], near.entry, near)
+                outcome, code = _exit_nearby(s, near, line, goal)
+            if code >= 0:
+                code = 2 * near.index[code >> 1] + (code & 1)
+        if outcome != CLOSED:
+            outcome, code = find_exit(t, line, goal)
+            corner = t.corner[0, 0]
+            if outcome == CLOSED and near.index.size > 0 and not _is_in_reach(t, near):
+                _look_around(t, t.column[BETA], corner, near)
         if outcome != CLOSED or code == goal:
             return outcome, n
         if n > 0 and code == out.code[n - 1]:
             return BROKEN, n
-        _record(t, code, out, n)
+        _record(corner, code, state, near, out, n)
         n += 1
         if t.axis[code >> 1] == axis:
-            _record(t, code ^ 1, out, n)
+            _record(corner, code ^ 1, state, near, out, n)
             n += 1
         t.answers = answers[:0]
     return PUT_OFF, n
@@ -179,6 +397,7 @@ class Walker:
         self.data = problem.data
         self.region = Region(lines, lines, kinds)
         self.space = make_space(self.data, self.region)
+        self.near = make_near(self.data, self.region)
         self.exact = ExactProblem(self.data, self.region)
         self.n_refined = 0
         self.n_exact = 0
@@ -192,8 +411,10 @@ class Walker:
             answers = np.empty((0, 5), dtype=np.intp)
             while outcome == ASKING:
                 known = n
-                outcome, n = _follow(self.data, self.region, self.space, state, -1 - line, -1 - goal, answers, n, steps)
-                self.n_refined += int(self.space.tally[N_REFINED])
+                outcome, n = _follow(
+                    self.data, self.region, self.space, state, -1 - line, -1 - goal, answers, self.near, n, steps
+                )
+                self.n_refined += int(self.space.tally[N_REFINED] + self.near.space.tally[N_REFINED])
                 if outcome == ASKING:
                     asked = self.space.asked[: self.space.tally[N_ASKED]]
                     self.n_exact += asked.shape[0]
