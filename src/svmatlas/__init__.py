@@ -3,7 +3,8 @@
 from svmatlas.atlas import Atlas, Partition
 from svmatlas.explore import explore
 from svmatlas.layers import EngineError
+from svmatlas.ray import Path, ray, segment
 from svmatlas.validate import Report
 from svmatlas.version import __version__
 
-__all__ = ["Atlas", "EngineError", "Partition", "Report", "__version__", "explore"]
+__all__ = ["Atlas", "EngineError", "Partition", "Path", "Report", "__version__", "explore", "ray", "segment"]

@@ -189,7 +189,7 @@ def _dot(a, b):
 
 
 @kernel
-def _gather(t):
+def gather(t):
     """List M and sum the pull of I."""
     t.column[PULL] = 0.0
     t.counts[N_PULL : N_PULL + 2] = 0
@@ -348,8 +348,13 @@ def _score(t, c, out):
 
 @kernel
 def solve_maps(t):
-    """Fill ``f`` for one partition, in doubles. False if |M| exceeds the rank, which no facet can have."""
-    m = _gather(t)
+    """The maps of one partition, in doubles. False if |M| exceeds the rank, which no facet can have."""
+    return solve_gathered(t, gather(t))
+
+
+@kernel
+def solve_gathered(t, m):
+    """The same once M, of size m, and the pull of I are known."""
     if m > t.rank:
         return False
     _orthogonalise(t, m)
@@ -406,7 +411,7 @@ def weight_dd(t, i):
 
 
 @kernel
-def _gather_dd(t):
+def gather_dd(t):
     """The pulls of I+ and I- in double-double; that of column U is the probe."""
     t.column[PULL_HI] = 0.0
     t.column[PULL_LO] = 0.0
@@ -474,8 +479,14 @@ def _correct_dd(t, m, c):
 @kernel
 def refine(t):
     """Correct all columns to double-double accuracy; t.counts[REFINED] tells whether that worked."""
+    gather_dd(t)
+    refine_gathered(t)
+
+
+@kernel
+def refine_gathered(t):
+    """The same once the pull is known."""
     m, r = t.counts[SIZE], t.rows.shape[1]
-    _gather_dd(t)
     gamma = 2.0 * (r + m + 8) * UNIT
     kappa = t.bound[REAL, KAPPA]
     t.counts[REFINED] = 1
