@@ -3,7 +3,8 @@
 from svmatlas.atlas import Atlas, Partition
 from svmatlas.explore import explore
 from svmatlas.layers import EngineError
+from svmatlas.select import Cell, Selection, select
 from svmatlas.validate import Report
 from svmatlas.version import __version__
 
-__all__ = ["Atlas", "EngineError", "Partition", "Report", "__version__", "explore"]
+__all__ = ["Atlas", "Cell", "EngineError", "Partition", "Report", "Selection", "__version__", "explore", "select"]
