@@ -1,7 +1,9 @@
 """svmatlas: the whole map of every asymmetric-cost linear SVM, exactly."""
 
-from svmatlas.atlas import Atlas, Partition
+from svmatlas.atlas import Atlas, Facet, Partition
+from svmatlas.estimators import AsymmetricSVC, AtlasSVC
 from svmatlas.explore import explore
+from svmatlas.files import FileError, load
 from svmatlas.layers import EngineError
 from svmatlas.ray import Path, ray, segment
 from svmatlas.select import Cell, Selection, select
@@ -9,6 +11,21 @@ from svmatlas.validate import Report
 from svmatlas.version import __version__
 
 __all__ = [
-    "Atlas", "Cell", "EngineError", "Partition", "Path", "Report", "Selection", "__version__", "explore", "ray", "segment",
+    "AsymmetricSVC",
+    "Atlas",
+    "AtlasSVC",
+    "Cell",
+    "EngineError",
+    "Facet",
+    "FileError",
+    "Partition",
+    "Path",
+    "Report",
+    "Selection",
+    "__version__",
+    "explore",
+    "load",
+    "ray",
+    "segment",
     "select",
-]  # fmt: skip
+]
