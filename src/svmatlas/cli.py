@@ -106,7 +106,9 @@ def _add_data(command: argparse.ArgumentParser) -> None:
     command.add_argument("--label", metavar="COL", help="column of labels by name or number (default: the last)")
     command.add_argument("--format", choices=FORMATS, help="of DATA (default: by its suffix or content)")
     command.add_argument("--bias", type=float, default=1.0, metavar="B", help="constant feature (default: 1; 0 for none)")
-    command.add_argument("--standardize", action="store_true", help="scale features to mean 0 and variance 1")
+    command.add_argument(
+        "--standardize", action="store_true", help="scale features to mean 0 (if dense) and variance 1, over all rows"
+    )
     command.add_argument("--seed", type=int, default=0, help="of the jitter that splits ties, and of folds (default: 0)")
 
 
@@ -193,7 +195,8 @@ def _explore(arguments: argparse.Namespace) -> int:
             random_state=arguments.seed, progress=_progress(arguments),
         )  # fmt: skip
     seconds = time.perf_counter() - begin
-    _save(atlas, arguments.output, notes)
+    atlas.notes.update(notes)
+    atlas.save(arguments.output)
     _report(
         arguments,
         {"map": arguments.output, "seconds": seconds} | _sizes(atlas),
@@ -203,35 +206,36 @@ def _explore(arguments: argparse.Namespace) -> int:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    atlas, notes = _load(arguments.map)
+    atlas = svmatlas.load(arguments.map)
+    features = atlas._problem.features
     facts = _sizes(atlas) | {
-        "rows": int(atlas._problem.point.size), "features": len(notes["names"]), "labels": atlas.classes_.tolist(),
-        "bias": atlas._problem.bias, "region": atlas.region, "standardized": notes["mean"] is not None,
+        "rows": int(atlas._problem.point.size), "features": features.n_features, "labels": atlas.classes_.tolist(),
+        "bias": features.bias, "kernel": features.kernel.name, "region": atlas.region, "standardized": "scale" in atlas.notes,
     }  # fmt: skip
     text = [
         repr(atlas),
         f"data    {facts['rows']} rows, {facts['features']} features{', standardized' * facts['standardized']}",
         f"labels  {atlas.classes_[1]} positive (cost C+), {atlas.classes_[0]} negative (cost C-)",
         "region  " + ", ".join(f"{lo:g} <= {c} <= {hi:g}" for c, (lo, hi) in zip(("C+", "C-"), atlas.region, strict=True)),
-        f"bias    {atlas._problem.bias:g}",
+        f"bias    {features.bias:g}",
     ]
     _report(arguments, facts, "\n".join(text))
     return OK
 
 
 def _at(arguments: argparse.Namespace) -> int:
-    atlas, notes = _load(arguments.map)
+    atlas = svmatlas.load(arguments.map)
     C_pos, C_neg = arguments.costs
     coef, intercept = atlas.coef(C_pos, C_neg), atlas.intercept(C_pos, C_neg)
-    if notes["mean"] is not None:  # back to the units of the file
-        coef = coef / notes["scale"]
-        intercept = intercept - float(coef @ notes["mean"])
+    if "scale" in atlas.notes:  # back to the units of the file
+        coef = coef / atlas.notes["scale"]
+        intercept = intercept - float(coef @ atlas.notes["mean"])
     if arguments.predict:
         return _predict(arguments, atlas, coef, intercept)
     facet = atlas.locate(C_pos, C_neg)
     counts = {name: rows.size for name, rows in atlas.partition(facet)._asdict().items()}
     facts = {"C_pos": C_pos, "C_neg": C_neg, "facet": facet, "layer": atlas.facet_layer[facet]} | counts
-    facts |= {"intercept": intercept, "coef": dict(zip(notes["names"], coef, strict=True))}
+    facts |= {"intercept": intercept, "coef": dict(zip(_names(atlas), coef, strict=True))}
     text = [
         f"facet {facet} in layer {facts['layer']}: {counts['margin']} rows on the margin, {counts['inside']} inside it, "
         f"{counts['outside']} outside it",
@@ -298,7 +302,7 @@ def _plot(arguments: argparse.Namespace) -> int:
     from svmatlas.plot import AtlasDisplay, use_files
 
     use_files()
-    atlas, _ = _load(arguments.map)
+    atlas = svmatlas.load(arguments.map)
     display = AtlasDisplay.from_atlas(
         atlas, color_by=arguments.color_by, scale=arguments.scale, limits=_pairs(arguments.limits),
         events=arguments.events, rays=arguments.ray,
@@ -310,7 +314,7 @@ def _plot(arguments: argparse.Namespace) -> int:
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    atlas, _ = _load(arguments.map)
+    atlas = svmatlas.load(arguments.map)
     report = atlas.validate(n_costs=arguments.costs, progress=_progress(arguments))
     _report(arguments, vars(report), str(report))
     return OK if report.ok else NO
@@ -337,16 +341,21 @@ def _read(arguments: argparse.Namespace) -> Table:
 
 def _prepare(table: Table, arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     """The features as they are explored, and what is needed to come back to those of the file."""
-    notes: dict[str, Any] = {"names": table.names, "mean": None, "scale": None}
+    notes: dict[str, Any] = {} if table.names is None else {"names": table.names}
     if not arguments.standardize:
         return table.X, notes
     from sklearn.preprocessing import StandardScaler
 
     dense = isinstance(table.X, np.ndarray)
     scaler = StandardScaler(with_mean=dense).fit(table.X)  # sparse features keep their zeros
-    notes["mean"] = scaler.mean_.tolist() if dense else [0.0] * len(table.names)
+    notes["mean"] = scaler.mean_.tolist() if dense else [0.0] * table.X.shape[1]
     notes["scale"] = scaler.scale_.tolist()
     return scaler.transform(table.X), notes
+
+
+def _names(atlas: svmatlas.Atlas) -> list[str]:
+    names: list[str] = atlas.notes.get("names") or [str(j) for j in range(atlas._problem.features.n_features)]
+    return names
 
 
 def _pairs(four: Sequence[float] | None) -> tuple[tuple[float, float], tuple[float, float]] | None:

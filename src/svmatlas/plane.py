@@ -7,13 +7,12 @@ linear scale and on the triangle; a logarithmic scale bends them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from svmatlas.atlas import Atlas
+from svmatlas.problem import Bounds
 
 Floats = npt.NDArray[np.float64]
 
@@ -92,12 +91,10 @@ class Plane:
         t[:, -1] = 1.0
         return list(a[:, None] + t[:, :, None] * (b - a)[:, None])
 
-    def outline(self, polygon: Floats) -> Floats:
-        """A polygon with homogeneous corners (n, 3) as a closed curve (m, 2), as far as it is in view."""
+    def border(self, polygon: Floats) -> list[Floats]:
+        """The border of a polygon with homogeneous corners (n, 3), as far as it is in view."""
         corners = np.asarray(polygon, dtype=float)
-        for side in self._sides():
-            corners = _cut(corners, side)
-        return np.concatenate([*self.lines(corners, np.roll(corners, -1, axis=0)), np.empty((0, 2))])
+        return self.lines(corners, np.roll(corners, -1, axis=0))
 
     def _sides(self) -> list[Floats]:
         if self.scale == "triangle":
@@ -114,8 +111,9 @@ class Plane:
             begin = np.where((da < 0) & (db >= 0), np.maximum(begin, meet), begin)
             end = np.where((db < 0) & (da >= 0), np.minimum(end, meet), end)
             end = np.where((da < 0) & (db < 0), -1.0, end)
-        a, b, begin, end = (v[begin < end] for v in (a, b, begin[:, None], end[:, None])) if len(a) else (a, b, begin, end)
-        return a + begin * (b - a) if len(a) else a, a + end * (b - a) if len(a) else b
+        seen = begin < end
+        a, way, begin, end = a[seen], (b - a)[seen], begin[seen, None], end[seen, None]
+        return a + begin * way, a + end * way
 
     def dress(self, ax: Any) -> None:
         """Scales, limits and labels of the axes."""
@@ -144,41 +142,33 @@ class Plane:
             ax.plot([0, 1], [place, 0], color="white", linewidth=0.4, alpha=0.6)
 
 
-def _cut(corners: Floats, side: Floats) -> Floats:
-    """The part of a convex polygon where side.c >= 0."""
-    value = corners @ side
-    kept = []
-    for k in range(len(corners)):
-        if (value[k - 1] < 0) != (value[k] < 0):
-            t = value[k - 1] / (value[k - 1] - value[k])
-            kept.append(corners[k - 1] + t * (corners[k] - corners[k - 1]))
-        if value[k] >= 0:
-            kept.append(corners[k])
-    return np.array(kept).reshape(-1, 3)
-
-
-def make_plane(atlas: Atlas, scale: str, limits: Any) -> Plane:
-    """The view of an atlas: the user's limits, or those within which almost all that happens is seen."""
+def make_plane(costs: Floats, region: Bounds, scale: str, limits: Any) -> Plane:
+    """A view of a region: the user's limits, or those within which almost all of some costs (n, 2) lie."""
     if scale not in SCALES:
         raise ValueError(f"scale must be one of {', '.join(map(repr, SCALES))}, got {scale!r}")
-    finite = atlas.vertices[np.all(atlas.vertices > 0, axis=1)]
-    costs = finite[:, :2] / finite[:, 2:] if len(finite) else np.ones((1, 2))
+    costs = costs if len(costs) else np.ones((1, 2))
     if scale == "triangle":
         if limits is not None:
             raise ValueError("scale='triangle' shows the whole quadrant: it takes no limits")
         return Plane(scale, (0.0, np.inf), (0.0, np.inf), float(np.exp(np.median(np.log(costs)))))
     if limits is None:
-        both = _log_limits(costs) if scale == "log" else (0.0, float(np.quantile(costs, 0.9)))
-        limits = [(max(lo, both[0]), min(hi, both[1])) for lo, hi in atlas.region]
-        limits = [box if pair[0] >= pair[1] else pair for pair, box in zip(limits, atlas.region, strict=True)]
-    (x0, x1), (y0, y1) = limits
+        whole = all(bounds == (0.0, np.inf) for bounds in region)
+        limits = [_range(costs if whole else costs[:, k], scale, bounds) for k, bounds in enumerate(region)]
+    try:
+        (x0, x1), (y0, y1) = ((float(lo), float(hi)) for lo, hi in limits)
+    except (TypeError, ValueError):
+        raise ValueError(f"limits must be ((lo, hi), (lo, hi)), got {limits!r}") from None
     for lo, hi in ((x0, x1), (y0, y1)):
         if not (0 <= lo < hi < np.inf) or (scale == "log" and lo == 0):
-            raise ValueError(f"limits must be ((lo, hi), (lo, hi)) with finite lo < hi, on a log scale lo > 0, got {limits}")
-    return Plane(scale, (float(x0), float(x1)), (float(y0), float(y1)))
+            raise ValueError(f"limits need finite lo < hi, and lo > 0 on a log scale, got ({lo:g}, {hi:g})")
+    return Plane(scale, (x0, x1), (y0, y1))
 
 
-def _log_limits(costs: Floats) -> tuple[float, float]:
-    """Powers of ten around all but the outermost vertices."""
-    low, high = np.quantile(costs, (0.005, 0.995))
-    return float(10.0 ** np.floor(np.log10(low))), float(10.0 ** np.ceil(np.log10(high)))
+def _range(costs: Floats, scale: str, bounds: tuple[float, float]) -> tuple[float, float]:
+    """Limits of one cost: on a log scale powers of ten around all but the outermost costs."""
+    low, high = 0.0, float(np.quantile(costs, 0.9))
+    if scale == "log":
+        exponents = np.log10(np.quantile(costs, (0.005, 0.995)))
+        low, high = (float(10.0**e) for e in (np.floor(exponents[0]), np.ceil(exponents[1])))
+    low, high = max(low, bounds[0]), min(high, bounds[1])
+    return (low, high) if low < high else (low / 10, low * 10)

@@ -22,6 +22,8 @@ from svmatlas.raster import fill
 
 if TYPE_CHECKING:
     from svmatlas.atlas import Atlas
+    from svmatlas.roc import Frontier
+    from svmatlas.select import Selection
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -47,6 +49,17 @@ ACCURACY = 1e-10
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Values of facets and pixels
+
+
+def _view(atlas: Atlas, scale: str, limits: Any) -> Plane:
+    """The view of an atlas in which almost all of its vertices are."""
+    return make_plane(_finite(atlas.vertices), atlas.region, scale, limits)
+
+
+def _finite(c: Floats) -> Floats:
+    """Those of some homogeneous costs (n, 3) that are neither zero nor infinite, as costs (m, 2)."""
+    inner = c[np.all(c > 0, axis=1)]
+    return np.asarray(inner[:, :2] / inner[:, 2:])
 
 
 def _locate(atlas: Atlas, plane: Plane, n: int) -> Ints:
@@ -291,7 +304,7 @@ class AtlasDisplay:
             The display, drawn.
 
         """
-        plane = make_plane(atlas, scale, limits)
+        plane = _view(atlas, scale, limits)
         p, q = plane.pixels(resolution)
         facets = np.where(np.isfinite(p), _locate(atlas, plane, resolution), -1)
         values, label = _pixel_values(atlas, color_by, facets, p, q)
@@ -305,7 +318,7 @@ class AtlasDisplay:
         events: Sequence[int] = (),
         means: bool = False,
         rays: Sequence[float] = (),
-        cells: Sequence[Floats] = (),
+        cells: Sequence[Any] = (),
         colorbar: bool = True,
         cmap: Any = None,
         **kwargs: Any,
@@ -325,8 +338,8 @@ class AtlasDisplay:
             A dot at the mean of the corners of each facet.
         rays : sequence of float
             Ratios C+/C- drawn as rays; 1 is the diagonal.
-        cells : sequence of ndarrays of shape (k, 3)
-            Polygons of homogeneous costs that are outlined.
+        cells : sequence of Cell, or of ndarrays of shape (k, 3)
+            Cells of a selection, or polygons of homogeneous costs, that are outlined.
         colorbar : bool, default=True
             Add a colour bar.
         cmap : str or matplotlib Colormap, optional
@@ -417,12 +430,12 @@ def _two_colors() -> Any:
     return ListedColormap(LAYER_COLORS)
 
 
-def _outline(ax: Any, plane: Plane, cells: Sequence[Floats], color: str = EVENT_COLORS[1]) -> None:
-    """Draw polygons of homogeneous costs as outlines that stand out on any colour."""
-    curves = [plane.outline(cell) for cell in cells]
-    curves = [np.vstack([curve, curve[:1]]) for curve in curves if len(curve)]
-    _draw_lines(ax, curves, colors="white", linewidths=3.0)
-    _draw_lines(ax, curves, colors=color, linewidths=1.6)
+def _outline(ax: Any, plane: Plane, cells: Sequence[Any]) -> None:
+    """Draw the borders of cells, or of polygons of homogeneous costs, so that they stand out on any colour."""
+    rings = [ring for cell in cells for ring in ([cell.polygon, *cell.holes] if hasattr(cell, "polygon") else [cell])]
+    lines = [line for ring in rings for line in plane.border(ring)]
+    _draw_lines(ax, lines, colors="white", linewidths=3.0)
+    _draw_lines(ax, lines, colors=EVENT_COLORS[1], linewidths=1.6)
 
 
 class AlphaDisplay:
@@ -502,7 +515,7 @@ class AlphaDisplay:
             raise ValueError(f"rows must be numbers from 0 to {n - 1}, got {rows}")
         if scale == "triangle" and not share:
             raise ValueError("on the triangle alpha has no bound: it needs share=True")
-        plane = make_plane(atlas, scale, limits)
+        plane = _view(atlas, scale, limits)
         p, q = plane.pixels(resolution)
         facets = _locate(atlas, plane, resolution)
         held = (facets >= 0) & np.isfinite(p)
@@ -571,3 +584,200 @@ def _alpha_name(atlas: Atlas, row: int, share: bool) -> str:
     sign = "+" if atlas._problem.sign[row] > 0 else "-"
     name = rf"\alpha_{{{row}}}"
     return rf"${name} / C_{{{sign}}}$" if share else f"${name}$ ({'positive' if sign == '+' else 'negative'} row)"
+
+
+class SelectionDisplay:
+    """A score over the plane of costs, in its true cells, with the best ones outlined; made by :meth:`from_selection`.
+
+    Parameters
+    ----------
+    selection : Selection
+        What is shown.
+    plane : Plane
+        The scale and its limits.
+    values : ndarray of shape (n, n)
+        Score in the middle of each pixel; NaN outside the region.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes with the map.
+    figure_ : matplotlib Figure
+        Figure with the map and its colour bar.
+    image_ : matplotlib QuadMesh
+        The coloured pixels.
+    grid_score_ : float or None
+        The best score on the grid, if there was one.
+
+    """
+
+    ax_: Any
+    figure_: Any
+    image_: Any
+    grid_score_: float | None
+
+    def __init__(self, selection: Selection, plane: Plane, values: Floats) -> None:
+        self.selection = selection
+        self.plane = plane
+        self.values = values
+
+    @classmethod
+    def from_selection(
+        cls,
+        selection: Selection,
+        *,
+        scale: str = "log",
+        limits: Any = None,
+        resolution: int = 300,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> SelectionDisplay:
+        """Draw a selection.
+
+        Parameters
+        ----------
+        selection : Selection
+            Made by :func:`svmatlas.select`.
+        scale, limits, resolution, ax
+            As in :meth:`AtlasDisplay.from_atlas`. Limits default to where almost all predictions change.
+        **kwargs
+            Passed to :meth:`plot`.
+
+        Returns
+        -------
+        SelectionDisplay
+            The display, drawn.
+
+        """
+        box, region = selection._plane.box, selection._plane.bounds
+        plane = make_plane(_finite(box.pieces.reshape(-1, 3)), region, scale, limits)
+        p, q = plane.pixels(resolution)
+        held = np.isfinite(p)
+        for cost, (lo, hi) in zip((p, q), region, strict=True):
+            held &= (cost >= lo) & (cost <= hi)
+        values = np.full(p.shape, np.nan)
+        values[held] = selection.score_at(p[held], q[held])
+        return cls(selection, plane, values).plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, grid: Any = None, cmap: Any = "viridis", **kwargs: Any) -> SelectionDisplay:
+        """Draw the score.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw. Default: a new figure.
+        grid : (array-like, array-like), optional
+            Values of C+ and C- of a grid: its points are drawn, and the title says what it lost.
+        cmap : str or matplotlib Colormap, default="viridis"
+            Colours.
+        **kwargs
+            Passed to ``ax.pcolormesh``.
+
+        Returns
+        -------
+        SelectionDisplay
+            The display itself.
+
+        """
+        self.ax_ = _axes(ax, figsize=(6.4, 5.4))
+        self.figure_ = self.ax_.figure
+        self.image_ = _paint(self.ax_, self.plane, self.values, cmap=cmap, **kwargs)
+        self.plane.dress(self.ax_)
+        self.figure_.colorbar(self.image_, ax=self.ax_, label="mean score of the held-out rows")
+        chosen = self.selection
+        title = f"best score {chosen.best_score:.4f}"
+        self.grid_score_ = None if grid is None else self._draw_grid(*grid)
+        if self.grid_score_ is not None:
+            title += f", of the grid {self.grid_score_:.4f} (lost {chosen.best_score - self.grid_score_:.4f})"
+        _outline(self.ax_, self.plane, chosen.cells)
+        x, y = self.plane.project(np.array([chosen.C_pos, chosen.C_neg, 1.0]))
+        self.ax_.plot(x, y, "*", markersize=13, color=EVENT_COLORS[1], markeredgecolor="white", clip_on=False)
+        self.ax_.set_title(title, fontsize="medium")
+        return self
+
+    def _draw_grid(self, C_pos: Any, C_neg: Any) -> float:
+        """Dots at the costs of a grid, rings around its best ones; returns their score."""
+        p, q = (v.ravel() for v in np.meshgrid(np.asarray(C_pos, dtype=float), np.asarray(C_neg, dtype=float)))
+        scores = np.asarray(self.selection.score_at(p, q))
+        places = self.plane.project(np.column_stack([p, q, np.ones_like(p)]))
+        best = scores == scores.max()
+        self.ax_.plot(*places.T, "o", markersize=3, color="white", markeredgecolor=INK, markeredgewidth=0.5)
+        self.ax_.plot(*places[best].T, "o", markersize=7, color="none", markeredgecolor=INK, markeredgewidth=1.4)
+        return float(scores.max())
+
+
+class RocFrontierDisplay:
+    """The ROC frontier of all asymmetric-cost SVMs; made by :meth:`from_frontier`.
+
+    Parameters
+    ----------
+    frontier : Frontier
+        What is shown.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Axes with the curve.
+    figure_ : matplotlib Figure
+        Figure with the curve.
+
+    """
+
+    ax_: Any
+    figure_: Any
+
+    def __init__(self, frontier: Frontier) -> None:
+        self.frontier = frontier
+
+    @classmethod
+    def from_frontier(cls, frontier: Frontier, *, ax: Any = None, **kwargs: Any) -> RocFrontierDisplay:
+        """Draw a frontier.
+
+        Parameters
+        ----------
+        frontier : Frontier
+            Made by :func:`svmatlas.roc_frontier`.
+        ax : matplotlib Axes, optional
+            Where to draw. Default: a new figure.
+        **kwargs
+            Passed to :meth:`plot`.
+
+        Returns
+        -------
+        RocFrontierDisplay
+            The display, drawn.
+
+        """
+        return cls(frontier).plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Any = None, *, points: dict[str, tuple[float, float]] | None = None) -> RocFrontierDisplay:
+        """Draw the frontier and its convex hull.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, optional
+            Where to draw. Default: a new figure.
+        points : dict of str to (fpr, tpr), optional
+            Other classifiers to compare with, by name.
+
+        Returns
+        -------
+        RocFrontierDisplay
+            The display itself.
+
+        """
+        self.ax_ = _axes(ax, figsize=(5.4, 5.2))
+        self.figure_ = self.ax_.figure
+        front = self.frontier
+        x, y = np.r_[0.0, front.fpr, 1.0], np.r_[0.0, front.tpr, 1.0]
+        hull = [(0.0, 0.0), *zip(front.fpr[front.hull], front.tpr[front.hull], strict=True), (1.0, 1.0)]
+        self.ax_.plot([0, 1], [0, 1], ":", color="#888888", linewidth=1.0)
+        self.ax_.step(x, y, where="post", color="#0072b2", linewidth=1.6, label="frontier")
+        self.ax_.plot(front.fpr, front.tpr, "o", color="#0072b2", markersize=3.5)
+        self.ax_.plot(*zip(*hull, strict=True), "--", color="#d55e00", linewidth=1.2, label=f"hull, area {front.auc_hull:.4f}")
+        for (name, (fpr, tpr)), marker in zip((points or {}).items(), "sD^vP*X", strict=False):
+            self.ax_.plot(fpr, tpr, marker, color=INK, markersize=6, label=name)
+        self.ax_.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+        self.ax_.set(xlabel="false positive rate", ylabel="true positive rate")
+        self.ax_.legend(loc="lower right")
+        return self

@@ -145,12 +145,10 @@ class Path:
 
     def _weights(self, C: Any) -> tuple[Floats, Floats, bool]:
         values, scalar = self._check(C)
-        pairs = []
-        for part in self._batches(values.size):
-            solution = self._solve(values[part])
-            pairs += [self._problem.weights_of(b, m) for b, m in zip(solution.beta, solution.lossless, strict=True)]
-        coef = np.array([w for w, _ in pairs]).reshape(len(pairs), self._problem.X.shape[1])
-        return coef, np.array([b for _, b in pairs]), scalar
+        solutions = [self._solve(values[part]) for part in self._batches(values.size)]
+        parts = [self._problem.weights_of(solution.beta, solution.lossless) for solution in solutions]
+        coef, intercept = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return coef, intercept, scalar
 
     def _batches(self, n: int) -> list[slice]:
         size = max(1, BATCH // max(1, self._problem.n_points))
