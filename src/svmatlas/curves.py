@@ -58,7 +58,8 @@ class Curves(NamedTuple):
 
 def inner_rows(problem: Problem, X: Floats) -> Floats:
     """Rows of new data in the coordinates of the problem, not signed: score = row . beta."""
-    return problem.features.inner_rows(X)
+    rows = np.column_stack([X, np.full(X.shape[0], problem.bias)]) if problem.bias else X
+    return np.ldexp(rows @ problem.basis if problem.factored else rows, problem.exponent)
 
 
 def zero_curves(atlas: Atlas, X: Floats, costs: Floats) -> tuple[Curves, npt.NDArray[np.bool_], Floats]:
@@ -323,4 +324,6 @@ def _barycentric(a, b, c, x):
 
 @kernel
 def _det(a, b, c):
-    return a[0] * (b[1] * c[2] - b[2] * c[1]) + a[1] * (b[2] * c[0] - b[0] * c[2]) + a[2] * (b[0] * c[1] - b[1] * c[0])
+    return (
+        a[0] * (b[1] * c[2] - b[2] * c[1]) + a[1] * (b[2] * c[0] - b[0] * c[2]) + a[2] * (b[0] * c[1] - b[1] * c[0])
+    )

@@ -84,16 +84,6 @@ class Features:
         z += self._expand(np.transpose(solve_triangular(r, q.T @ short.T)))
         return np.asarray(z @ self.X), self.bias**2 * z.sum(axis=1)
 
-    def inner_rows(self, X: Any) -> Floats:
-        """Rows (k, r) of new data X (k, d): their products with internal weights are decision values by a linear kernel."""
-        if self.factor is None:
-            rows = np.column_stack([X, np.full(X.shape[0], self.bias)]) if self.bias else X
-            return np.asarray(np.ldexp(rows, self.exponent))
-        q, r = self._split
-        products = np.asarray(X @ self.X.T) + self.bias**2
-        rows = np.transpose(solve_triangular(r, np.transpose(products @ q)))
-        return np.asarray(np.ldexp(rows, 2 * self.exponent))
-
     def scores(self, coef: Floats, intercept: Floats) -> Floats:
         """Decision values (n, m) of the distinct rows."""
         values: Floats = (self.X @ coef.T + intercept).T
