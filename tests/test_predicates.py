@@ -81,7 +81,7 @@ def test_bounds_hold(bias, seed):
     X = rng.normal(size=(12, 6))
     X[1] = X[0] + 10.0 ** -rng.integers(0, 7) * rng.normal(size=6)
     problem = make_problem(X, np.arange(12) % 2, bias, None, seed)
-    region = make_region(check_bounds(None), problem.exponent)
+    region = make_region(check_bounds(None), problem.features.exponent)
     state = rng.choice([OUTSIDE, INSIDE], 12).astype(np.int8)
     state[rng.permutation(12)[: rng.integers(0, 6)]] = MARGIN
     state[:2] = rng.choice([OUTSIDE, INSIDE, MARGIN], 2)

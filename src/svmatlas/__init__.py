@@ -1,10 +1,29 @@
 """svmatlas: the whole map of every asymmetric-cost linear SVM, exactly."""
 
-from svmatlas.atlas import Atlas, Partition
+from svmatlas.atlas import Atlas, Facet, Partition
+from svmatlas.crossval import AsymmetricSVCCV
+from svmatlas.estimators import AsymmetricSVC, AtlasSVC
 from svmatlas.explore import explore
 from svmatlas.layers import EngineError
+from svmatlas.roc import Frontier, roc_frontier
 from svmatlas.select import Cell, Selection, select
 from svmatlas.validate import Report
 from svmatlas.version import __version__
 
-__all__ = ["Atlas", "Cell", "EngineError", "Partition", "Report", "Selection", "__version__", "explore", "select"]
+__all__ = [
+    "AsymmetricSVC",
+    "AsymmetricSVCCV",
+    "Atlas",
+    "AtlasSVC",
+    "Cell",
+    "EngineError",
+    "Facet",
+    "Frontier",
+    "Partition",
+    "Report",
+    "Selection",
+    "__version__",
+    "explore",
+    "roc_frontier",
+    "select",
+]

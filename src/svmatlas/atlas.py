@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, Region
+from svmatlas.limits import Limit, solve_limit, way_to
 from svmatlas.locate import NOWHERE, Locator
 from svmatlas.mesh import Mesh, states_of
-from svmatlas.problem import DROPPED, ZERO, Bounds, Problem, make_region
-from svmatlas.solve import Solution, solve, solve_exactly
+from svmatlas.problem import DROPPED, ZERO, Bounds, Problem, check_rows, make_region
+from svmatlas.solve import ALARM, Solution, solution_maps, solve, solve_exactly
 from svmatlas.validate import Report, validate
+
+if TYPE_CHECKING:
+    from svmatlas.estimators import AsymmetricSVC
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -28,8 +33,53 @@ class Partition(NamedTuple):
     outside: Ints
 
 
-ALARM = 1e-11
-"""Relative duality gap of a solution beyond which another facet is looked for: rounding leaves some 1e-14."""
+@dataclass(frozen=True, eq=False)
+class Facet:
+    """One facet of an atlas.
+
+    Attributes
+    ----------
+    number, layer : int
+        Its number and its layer.
+    is_tie : bool
+        Whether it exists only because ties are split.
+    partition : Partition
+        Row numbers on the margin, inside and outside it.
+    polygon : ndarray of shape (k, 3)
+        Its corners in order, homogeneous costs.
+    events : ndarray of shape (k, 2)
+        (row, type) of the event on each edge, as in ``Atlas.edge_events``. Edge j ends in corner j.
+    neighbours : ndarray of shape (k,)
+        The facet behind each edge; -1: none, a side of the region; -2: one that was not explored.
+    alpha : ndarray of shape (3, n_rows)
+        Dual variables in the facet: ``alpha[0] * C_pos + alpha[1] * C_neg + alpha[2]``.
+    coef : ndarray of shape (3, n_features) or None
+        Weights in the facet, likewise. None if the kernel is not linear.
+    intercept : ndarray of shape (3,)
+        Intercept in the facet, likewise.
+
+    """
+
+    number: int
+    layer: int
+    is_tie: bool
+    partition: Partition
+    polygon: Floats
+    events: npt.NDArray[np.int32]
+    neighbours: npt.NDArray[np.int32]
+    alpha: Floats
+    coef: Floats | None
+    intercept: Floats
+
+    def __repr__(self) -> str:
+        margin, inside, outside = map(len, self.partition)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            corners = ", ".join(f"({p / l:.4g}, {q / l:.4g})" for p, q, l in self.polygon)
+        return (
+            f"Facet({self.number}{', a tie' if self.is_tie else ''}: layer {self.layer}, {margin} on the margin, "
+            f"{inside} inside, {outside} outside; corners {corners}; neighbours {', '.join(map(str, self.neighbours))})"
+        )
+
 
 SEARCHED = 512
 """Facets nearby that are tried then."""
@@ -195,39 +245,218 @@ class Atlas:
         states: npt.NDArray[np.int8] = states_of(facets, mesh.facet_parent, mesh.facet_flips, mesh.start)
         return states
 
+    def facet(self, facet: int) -> Facet:
+        """Everything about one facet; see :class:`Facet`."""
+        f = self._check_facet(facet)
+        mesh, problem = self._mesh, self._problem
+        place = slice(mesh.facet_at[f], mesh.facet_at[f + 1])
+        edges = mesh.facet_edges[place]
+        beside = mesh.edge_facets[edges]
+        alpha, beta = solution_maps(problem.data, self._region, self._states(np.array([f]))[0])
+        unit = np.ldexp(1.0, [[problem.cost_exponent], [problem.cost_exponent], [0]])
+        coef, intercept = (
+            problem.features.weights(unit * beta)
+            if problem.features.linear
+            else (None, problem.features.intercept(unit * beta))
+        )
+        return Facet(
+            number=f,
+            layer=int(mesh.facet_layer[f]),
+            is_tie=bool(mesh.facet_tie[f]),
+            partition=self.partition(f),
+            polygon=self.polygon(f),
+            events=self.edge_events[edges],
+            neighbours=np.where(beside[:, 0] == f, beside[:, 1], beside[:, 0]),
+            alpha=problem.row_alpha(unit * alpha, np.array([1.0, 0, 0]), np.array([0, 1.0, 0])),
+            coef=coef,
+            intercept=intercept,
+        )
+
     # Solutions
 
     def locate(self, C_pos: Any, C_neg: Any) -> Any:
         """Number of the facet at some costs: an int for a pair of scalars, an array for arrays.
 
-        On an edge or vertex it is one of the facets that meet there.
+        Of several facets that meet at these costs, on an edge or a vertex, it is the one with the lowest number (where the
+        edge is there by a split tie only: one of them). Facets that are ties are never given. At infinite costs it is the
+        facet where the way there ends: see :meth:`coef`.
+
+        Parameters
+        ----------
+        C_pos, C_neg : float or array-like of shape (n,)
+            Costs in the region.
+
+        Returns
+        -------
+        int or ndarray of shape (n,)
+
         """
-        costs, scalar = self._check_costs(C_pos, C_neg)
-        facets = self._locate(self._problem.homogeneous(*costs))
+        (p, q), scalar = self._check_costs(C_pos, C_neg)
+        finite = np.isfinite(p) & np.isfinite(q)
+        facets = np.empty(p.size, dtype=np.intp)
+        facets[finite] = self._locate(self._problem.homogeneous(p[finite], q[finite]))
+        for k in np.flatnonzero(~finite):
+            facets[k], _ = self._far(p[k], q[k])
         return int(facets[0]) if scalar else facets
 
     def alpha(self, C_pos: Any, C_neg: Any) -> Floats:
-        """Dual variables of the user's rows, (N,) or (n, N). Where they are not unique: one valid choice."""
-        costs, scalar = self._check_costs(C_pos, C_neg)
-        alpha = self._problem.spread_alpha(self._solve(self._problem.homogeneous(*costs)).share, *costs)
+        """Dual variables of the user's rows. Where they are not unique: one valid choice.
+
+        A row of weight zero has 0. At infinite costs (see :meth:`coef`) a dual variable that grows without bound is infinite.
+
+        Parameters
+        ----------
+        C_pos, C_neg : float or array-like of shape (n,)
+            Costs in the region.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n, n_rows)
+
+        """
+        (p, q), scalar = self._check_costs(C_pos, C_neg)
+        finite = np.isfinite(p) & np.isfinite(q)
+        alpha = np.empty((p.size, self._problem.point.size))
+        share = self._solve(self._problem.homogeneous(p[finite], q[finite])).share
+        alpha[finite] = self._problem.spread_alpha(share, p[finite], q[finite])
+        for k in np.flatnonzero(~finite):
+            _, far = self._far(p[k], q[k])
+            alpha[k] = self._problem.row_alpha(far.alpha[None], p[k : k + 1], q[k : k + 1])[0]
         return alpha[0] if scalar else alpha
 
     def coef(self, C_pos: Any, C_neg: Any) -> Floats:
-        """Weights of the features, (d,) or (n, d)."""
+        """Weights of the features, for a linear kernel.
+
+        They are unique at all costs, also on edges and vertices, and continuous in the costs. A cost of 0 means that errors
+        on that class are free. Infinite costs stand for a limit, which is attained at costs that are large enough:
+
+        - ``(inf, C_neg)``: C_neg stays as it is and C+ grows; no error on positive rows, if that is possible at all.
+        - ``(inf, inf)``: both grow as C+ = C-. If the classes can be separated (with the bias appended to the rows) it is
+          the hard margin, whatever the ratio; if not, the least total loss, which depends on it.
+
+        Parameters
+        ----------
+        C_pos, C_neg : float or array-like of shape (n,)
+            Costs in the region.
+
+        Returns
+        -------
+        ndarray of shape (n_features,) or (n, n_features)
+
+        """
         coef, _, scalar = self._weights(C_pos, C_neg)
         return coef[0] if scalar else coef
 
     def intercept(self, C_pos: Any, C_neg: Any) -> Any:
-        """Intercept, a float or (n,): ``X @ coef + intercept`` is the decision value."""
-        _, intercept, scalar = self._weights(C_pos, C_neg)
+        """Intercept: what the bias constant adds to decision values.
+
+        Parameters
+        ----------
+        C_pos, C_neg : float or array-like of shape (n,)
+            Costs in the region; infinite ones as in :meth:`coef`.
+
+        Returns
+        -------
+        float or ndarray of shape (n,)
+            ``X @ coef + intercept`` is the decision value of a linear kernel.
+
+        """
+        if self._problem.features.linear:
+            _, intercept, scalar = self._weights(C_pos, C_neg)
+        else:
+            beta, _, scalar = self._models(C_pos, C_neg)
+            intercept = self._problem.features.intercept(beta)
         return float(intercept[0]) if scalar else intercept
 
+    def decision_function(self, X: Any, C_pos: Any, C_neg: Any) -> Floats:
+        """Decision values of rows, positive for ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (k, n_features)
+            Rows; with ``kernel="precomputed"`` their kernels with all rows of the data, (k, n_rows).
+        C_pos, C_neg : float or array-like of shape (n,)
+            Costs in the region; infinite ones as in :meth:`coef`.
+
+        Returns
+        -------
+        ndarray of shape (k,) or (n, k)
+
+        """
+        features = self._problem.features
+        X = check_rows(X)
+        if X.shape[1] != features.n_features:
+            raise ValueError(f"X has {X.shape[1]} features, but the atlas was made with {features.n_features}")
+        if features.linear:
+            coef, intercept, scalar = self._weights(C_pos, C_neg)
+            values = np.asarray(X @ coef.T + intercept).T
+        else:
+            beta, _, scalar = self._models(C_pos, C_neg)
+            values = features.decide(X, beta)
+        return values[0] if scalar else values
+
+    def estimator(self, C_pos: float, C_neg: float) -> AsymmetricSVC:
+        """Make a fitted classifier for a pair of finite costs.
+
+        Parameters
+        ----------
+        C_pos, C_neg : float
+            Costs in the region.
+
+        Returns
+        -------
+        AsymmetricSVC
+            As if fitted to the data of the atlas, with nothing solved again.
+
+        """
+        from svmatlas.estimators import AsymmetricSVC
+
+        features = self._problem.features
+        model = AsymmetricSVC(
+            float(C_pos), float(C_neg), bias=features.bias, kernel=features.kernel.name, gamma=features.kernel.gamma,
+            degree=features.kernel.degree, coef0=features.kernel.coef0,
+        )  # fmt: skip
+        model.n_features_in_ = features.n_features
+        return model._take(self._problem, self._solution(C_pos, C_neg), model.C_pos, model.C_neg)
+
+    def _solution(self, C_pos: float, C_neg: float) -> Solution:
+        """The solution at a pair of finite costs."""
+        (p, q), scalar = self._check_costs(C_pos, C_neg)
+        if not (scalar and np.isfinite(p[0]) and np.isfinite(q[0])):
+            raise ValueError(f"a classifier needs two finite costs, got {C_pos!r} and {C_neg!r}")
+        return self._solve(self._problem.homogeneous(p, q))
+
     def _weights(self, C_pos: Any, C_neg: Any) -> tuple[Floats, Floats, bool]:
-        costs, scalar = self._check_costs(C_pos, C_neg)
-        solution = self._solve(self._problem.homogeneous(*costs))
-        pairs = [self._problem.weights_of(b, m) for b, m in zip(solution.beta, solution.lossless, strict=True)]
-        coef = np.array([w for w, _ in pairs]).reshape(len(pairs), self._problem.X.shape[1])
-        return coef, np.array([b for _, b in pairs]), scalar
+        """Coefficients and intercepts of a linear kernel, and whether the costs are scalars."""
+        if not self._problem.features.linear:
+            raise ValueError("there are coefficients for the linear kernel only: use decision_function or alpha")
+        beta, lossless, scalar = self._models(C_pos, C_neg)
+        return *self._problem.weights_of(beta, lossless), scalar
+
+    def _models(self, C_pos: Any, C_neg: Any) -> tuple[Floats, npt.NDArray[np.bool_], bool]:
+        """Internal weights, the points that are not inside the margin, and whether the costs are scalars."""
+        (p, q), scalar = self._check_costs(C_pos, C_neg)
+        finite = np.isfinite(p) & np.isfinite(q)
+        solution = self._solve(self._problem.homogeneous(p[finite], q[finite]))
+        if finite.all():
+            return solution.beta, solution.lossless, scalar
+        beta, lossless = np.empty((p.size, solution.beta.shape[1])), np.empty((p.size, solution.lossless.shape[1]), dtype=bool)
+        beta[finite], lossless[finite] = solution.beta, solution.lossless
+        for k in np.flatnonzero(~finite):
+            _, far = self._far(p[k], q[k])
+            beta[k], lossless[k] = far.beta, far.lossless
+        return beta, lossless, scalar
+
+    def _far(self, p: float, q: float) -> tuple[int, Limit]:
+        """The facet at costs of which one or both are infinite, and the solution there."""
+        way = way_to(p, q, self._problem.cost_exponent)
+        facets = np.unique(self._locator(way.stops))
+        facets = facets[facets != NOWHERE]
+        limits = [solve_limit(self._problem.data, self._region, state, way) for state in self._states(facets)]
+        best = int(np.argmin([limit.violation for limit in limits])) if limits else -1
+        if best < 0 or (not self.complete and limits[best].violation > LOST):
+            raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
+        return int(facets[best]), limits[best]
 
     def _solve(self, c: Floats) -> Solution:
         """Solutions at homogeneous costs (n, 3)."""
@@ -279,9 +508,9 @@ class Atlas:
         except ValueError:
             raise ValueError(f"C_pos and C_neg must have the same length, got {p.size} and {q.size}") from None
         for name, values, (lo, hi) in (("C_pos", p, self.region[0]), ("C_neg", q, self.region[1])):
-            wrong = ~(np.isfinite(values) & (values >= lo) & (values <= hi))
+            wrong = ~((values >= lo) & (values <= hi))
             if np.any(wrong):
-                raise ValueError(f"{name} = {values[np.argmax(wrong)]} is not a finite cost in the region [{lo}, {hi}]")
+                raise ValueError(f"{name} = {values[np.argmax(wrong)]} is not a cost in the region [{lo}, {hi}]")
         return (p, q), scalar
 
     def validate(self, n_costs: int = 1000, random_state: Any = 0, progress: bool = False) -> Report:

@@ -16,7 +16,7 @@ join exactly.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -56,20 +56,22 @@ class Curves(NamedTuple):
     point: Int32  # (S,) number of the point
 
 
-def inner_rows(problem: Problem, X: Floats) -> Floats:
-    """Rows of new data in the coordinates of the problem, not signed: score = row . beta."""
-    rows = np.column_stack([X, np.full(X.shape[0], problem.bias)]) if problem.bias else X
-    return np.ldexp(rows @ problem.basis if problem.factored else rows, problem.exponent)
+def inner_rows(problem: Problem, X: Any) -> Floats:
+    """New rows in the coordinates of the problem, not signed: the decision value is row . beta."""
+    features, unit = problem.features, np.eye(problem.data.rows.shape[1])
+    if not features.linear:
+        return np.ascontiguousarray(features.decide(X, unit).T)
+    coef, intercept = features.weights(unit)
+    return np.ascontiguousarray(X @ coef.T + intercept)
 
 
-def zero_curves(atlas: Atlas, X: Floats, costs: Floats) -> tuple[Curves, npt.NDArray[np.bool_], Floats]:
-    """Zero curves of the n rows of X in a map, and at some homogeneous costs (m, 3) in the user's units their signs (m, n + 1).
+def zero_curves(atlas: Atlas, rows: Floats, costs: Floats) -> tuple[Curves, npt.NDArray[np.bool_], Floats]:
+    """Zero curves of n rows in a map, and at some homogeneous costs (m, 3) in the user's units their signs (m, n + 1).
 
     An extra point, number n, is positive where the map has not been explored, and no other is positive there. The last array
     (m,) tells how far the costs are from any curve: the smallest score relative to |z||beta|, of those that do not vanish.
     """
     problem, mesh = atlas._problem, atlas._mesh
-    rows = np.ascontiguousarray(inner_rows(problem, X))
     beta = vertex_betas(atlas)
     positive = _positive_bits(rows, beta)
     parts = [_segments(mesh.vertices, mesh.facet_at, mesh.facet_vertices, beta, positive, rows)]

@@ -34,6 +34,10 @@ def explore(
     *,
     bias: float = 1.0,
     sample_weight: Any = None,
+    kernel: Any = "linear",
+    gamma: Any = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
     region: Any = None,
     start: Any = None,
     max_facets: int | None = None,
@@ -49,14 +53,22 @@ def explore(
 
     Parameters
     ----------
-    X : array-like of shape (n_rows, n_features)
-        Features.
+    X : {array-like, sparse matrix} of shape (n_rows, n_features)
+        Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows).
     y : array-like of shape (n_rows,)
         Any two labels; the larger one in sorted order is the positive class.
     bias : float, default=1.0
-        The constant B that is appended to each row; 0 for no intercept.
+        The constant B that is appended to each row; 0 for no intercept. Its square is added to a kernel.
     sample_weight : array-like of shape (n_rows,), optional
         Weights w_i >= 0 of the costs. A row of weight zero is dropped.
+    kernel : {"linear", "poly", "rbf", "precomputed"} or callable, default="linear"
+        Kernel, positive semidefinite; a callable takes two sets of rows and returns the matrix of their kernels.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Of "rbf" and "poly", as in scikit-learn's SVC.
+    degree : float, default=3
+        Of "poly".
+    coef0 : float, default=0.0
+        Of "poly".
     region : ((lo, hi), (lo, hi)), optional
         Bounds for C+ and C-; hi may be infinite. Default: the entire quadrant, with infinity.
     start : (C_pos, C_neg), optional
@@ -82,7 +94,7 @@ def explore(
     start = _check_start(start, bounds)
     limit = _check_limit(max_facets, time_budget)
     jobs = _count_jobs(n_jobs)
-    problem = make_problem(X, y, bias, sample_weight, random_state)
+    problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0)
     words = make_words(problem.n_points, np.random.default_rng(problem.seed))
     state = np.full(problem.n_points, INSIDE, dtype=np.int8)
     if start is not None or bounds[0][0] > 0 or bounds[1][0] > 0:

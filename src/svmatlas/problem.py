@@ -4,8 +4,8 @@
 
 Rows are signed and augmented, ``x_i = y_i [x_i, B]``. Rows of one class that are equal are one point with the summed weight;
 rows of weight zero are dropped; rows of zeros are always inside the margin and bind nothing. Where there are more columns than
-rows, the rows are replaced by a triangular factor with the same inner products. All is scaled by a power of two, which is
-exact, to a mean square length near 1.
+rows, or a kernel, the rows are replaced by others with the same inner products (features.py). All is scaled by a power of two,
+which is exact, to a mean square length near 1.
 
 **Jitter.** The targets 1 and the weights w_i are moved by relative amounts up to ``JITTER``, for all decisions and for no
 reported solution. Then at most r points can be on their margins at once, no three lines meet but by structure, and the facets
@@ -14,16 +14,19 @@ tile the plane even where the data are tied. The jitter of targets acts at finit
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.sparse import csr_array, issparse
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
-from svmatlas.facet import Data, L, P, Q, Region
+from svmatlas.facet import WEIGHT, Data, L, P, Q, Region
+from svmatlas.features import Features, lift, make_features
+from svmatlas.kernels import Kernel, check_gram, make_kernel
 
 Floats = npt.NDArray[np.float64]
 
@@ -39,16 +42,6 @@ condition, so beyond this the jitter is less, by that square; ties are then left
 JITTER_BITS = 30
 """The jitter is a multiple of JITTER / 2^30: two of N points coincide with probability N^2 / 2^31."""
 
-RANK_TOLERANCE = 2.0**-50
-"""Singular values (of rows scaled to length 1) below this times the larger dimension times the largest are rounding errors."""
-
-WILD = 1e30
-"""A condition of the rows beyond which products of a few entries would leave the range of doubles."""
-
-LIFT = 2.0**-50
-"""Scores are lifted to 1 and this times sqrt(number of terms) times the length of the terms: eight times the standard
-deviation of the rounding errors of a sum, so that they round to 1 or more whoever adds them up."""
-
 DROPPED, ZERO = -1, -2
 """In ``Problem.point``: a row of weight zero; a row of zeros, inside the margin at all costs."""
 
@@ -60,15 +53,12 @@ class Problem:
     """Signed, augmented, weighted, joined, factored and scaled data."""
 
     data: Data
+    features: Features
     classes: npt.NDArray[Any]
     point: npt.NDArray[np.intp]  # (n_rows,) point of each row of the user's X, or DROPPED or ZERO
     weight: Floats  # (n_rows,) the user's weights
     sign: Floats  # (n_rows,) +1 for classes[1]
-    X: Floats  # the user's X
-    bias: float
-    factored: bool  # the rows were replaced by others with the same inner products
-    turn: Floats | None  # see _factor
-    exponent: int  # rows were multiplied by 2^exponent
+    distinct: npt.NDArray[np.intp]  # (n_points,) which of the distinct rows of ``features`` a point is
     cost_exponent: int  # an internal cost is the user's times 2^cost_exponent
     seed: int  # for the names of facets
 
@@ -76,16 +66,6 @@ class Problem:
     def n_points(self) -> int:
         """Number of distinct points."""
         return int(self.data.rows.shape[0])
-
-    @cached_property
-    def basis(self) -> Floats:
-        """(d, r) orthonormal: internal weights of factored rows are coordinates in it."""
-        d = self.X.shape[1] + (self.bias > 0)
-        if d <= self.n_points and self.turn is not None:
-            return self.turn
-        rows, _ = _scale(_augment(self.X, self.bias))
-        basis: Floats = np.linalg.qr((rows * self.sign[:, None])[self.first_rows].T)[0]
-        return basis if self.turn is None else basis @ self.turn
 
     @cached_property
     def first_rows(self) -> npt.NDArray[np.intp]:
@@ -126,52 +106,88 @@ class Problem:
         alpha: Floats = full[:, self.point] * (self.weight * cost)
         return alpha
 
-    def weights_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, float]:
-        """Coefficients and intercept from internal weights; ``lossless`` marks the points that are not inside the margin."""
-        d = self.X.shape[1]
-        full = np.ldexp(self.basis @ beta if self.factored else beta, self.exponent)
-        coef, intercept = full[:d], float(full[d] * self.bias) if self.bias else 0.0
-        rows = self.X[self.first_rows[lossless]]
-        scores = self.sign[self.first_rows[lossless]] * (rows @ coef + intercept)
-        sizes = np.sqrt(rows**2 @ coef**2 + intercept**2)
-        factor = lift(scores[None], sizes[None], np.ones((1, scores.size), dtype=bool), d + 1)[0]
-        return coef * factor, intercept * factor
+    def row_alpha(self, alpha: Floats, C_pos: Floats, C_neg: Floats) -> Floats:
+        """Dual variables (n, n_rows) of the user's rows at user's costs, from those of the points (n, N) in units of l = 1."""
+        cost = np.where(self.sign > 0, C_pos[:, None], C_neg[:, None])
+        full = np.column_stack([alpha / self.data.point[WEIGHT], np.zeros((len(alpha), 2))])  # then ZERO and DROPPED
+        shared = np.ldexp(full, -self.cost_exponent)[:, self.point]
+        rows: Floats = np.where(self.point == ZERO, cost, shared) * self.weight
+        return rows
+
+    def user_rows(self, which: npt.NDArray[np.intp]) -> Any:
+        """Some rows of the user's X, none of weight zero; not of a precomputed kernel."""
+        features, point = self.features, self.point[which]
+        if features.X is not None and np.all(point >= 0):
+            return features.X[self.distinct[point]]
+        rows = np.zeros((which.size, features.n_features))
+        held = point >= 0
+        if features.X is not None:
+            own = features.X[self.distinct[point[held]]]
+            rows[held] = own.toarray() if issparse(own) else own
+        else:
+            own = self.data.rows[point[held], : features.n_features] * self.sign[which[held], None]
+            rows[held] = np.ldexp(own, -features.exponent)
+        return rows
+
+    def weights_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Coefficients (n, d) and intercepts (n,) from internal weights (n, r) of a linear kernel.
+
+        ``lossless`` (n, n_points) marks the points that are not inside the margin: they are not, either, with the result.
+        """
+        features = self.features
+        coef, intercept = features.weights(beta)
+        if features.factor is None:  # the engine's rows are the user's: solve.py has lifted them
+            return coef, intercept
+        scores = features.scores(coef, intercept)[:, self.distinct] * np.where(self.data.axis == P, 1.0, -1.0)
+        sizes = features.sizes(coef, intercept)[:, self.distinct]
+        factor = lift(scores, sizes, lossless, features.n_features + 1)
+        return coef * factor[:, None], intercept * factor
 
 
-def lift(scores: Floats, sizes: Floats, lossless: npt.NDArray[np.bool_], n_terms: int) -> Floats:
-    """Factors (n,) that lengthen weights by the little that rounding may leave lossless scores (n, N) short of 1.
-
-    With a cost of 1e6, one rounding error of the score of a point on the margin is a loss of 1e-10; a longer beta costs that
-    rounding error only. ``sizes`` are the Euclidean lengths of the terms of the scores.
-    """
-    short = 1.0 + LIFT * np.sqrt(n_terms) * sizes - scores
-    factors: Floats = 1.0 + np.max(np.where(lossless, short, 0.0), axis=1, initial=0.0)
-    return factors
-
-
-def make_problem(X: Any, y: Any, bias: float, sample_weight: Any, random_state: Any) -> Problem:
+def make_problem(
+    X: Any,
+    y: Any,
+    bias: float,
+    sample_weight: Any,
+    random_state: Any,
+    kernel: Any = "linear",
+    gamma: Any = "scale",
+    degree: Any = 3,
+    coef0: Any = 0.0,
+) -> Problem:
     """Check the user's data and turn them into a Problem; ValueError with a clear text for anything wrong."""
-    X = check_array(X, dtype=np.float64, order="C", input_name="X")
+    X = check_rows(X)
     y = column_or_1d(y)
     check_consistent_length(X, y)
     bias = _check_bias(bias)
     classes, sign = _check_labels(y)
     weight = _check_weights(sample_weight, X.shape[0], sign)
-    rows, exponent = _scale(_augment(X, bias))
-    rows = rows * sign[:, None]
-    point, first = _join(rows, sign, weight)
-    rows = rows[first]
-    signed = rows
-    rows, rank, kappa, turn = _factor(signed)
-    total: Floats = np.bincount(point[point >= 0], weights=weight[point >= 0], minlength=rows.shape[0]).astype(float)
+    chosen = make_kernel(kernel, gamma, degree, coef0, X, weight)
+    if kernel == "precomputed":
+        X = check_gram(X.toarray() if issparse(X) else X)
+    number, origin = _join(X, chosen, bias, weight)
+    features, made = make_features(X, chosen, bias, origin)
+    point, distinct = _points(number, sign, np.all(made.rows == 0, axis=1))
+    total: Floats = np.bincount(point[point >= 0], weights=weight[point >= 0], minlength=distinct.size).astype(float)
     shift = -int(np.frexp(total.max())[1]) if total.size else 0
-    total = np.ldexp(total, shift)
     random = check_random_state(random_state)
-    data = _data(rows, rank, kappa, sign[first], total, random)
+    side = np.zeros(distinct.size)
+    side[point[point >= 0]] = sign[point >= 0]
+    rows = made.rows[distinct] * side[:, None]
+    data = _data(rows, made.rank, made.kappa, side, np.ldexp(total, shift), random)
     seed = int(random.randint(2**31))
-    return Problem(
-        data, classes, point, weight, sign, X, bias, rows is not signed, turn, exponent, -2 * exponent - shift, seed
-    )
+    exponent = -2 * features.exponent - shift
+    return Problem(data, features, classes, point, weight, sign, distinct, exponent, seed)
+
+
+def check_rows(X: Any) -> Any:
+    """The user's X as an array of doubles, or as a sparse one in canonical CSR format."""
+    X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", input_name="X")
+    if issparse(X):
+        X = csr_array(X, copy=not X.has_canonical_format or not np.all(X.data))
+        X.sum_duplicates()
+        X.eliminate_zeros()
+    return X
 
 
 def _check_bias(bias: Any) -> float:
@@ -203,105 +219,39 @@ def _check_weights(sample_weight: Any, n: int, sign: Floats) -> Floats:
     return weight
 
 
-def _augment(X: Floats, bias: float) -> Floats:
-    return np.column_stack([X, np.full(X.shape[0], bias)]) if bias else X
-
-
-def _scale(rows: Floats) -> tuple[Floats, int]:
-    """Multiply by the power of two that brings the mean square length near 1."""
-    top = float(np.abs(rows).max(initial=0.0))
-    if top == 0.0:
-        return rows, 0
-    first = -int(np.frexp(top)[1])
-    rows = np.ldexp(rows, first)
-    mean = float(np.mean(np.einsum("ij,ij->i", rows, rows)))
-    second = -round(np.log2(mean) / 2)
-    return np.ldexp(rows, second), first + second
-
-
-def _join(rows: Floats, sign: Floats, weight: Floats) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Number the distinct rows of each class in order of appearance; returns (point of each row, first row of each point)."""
-    point = np.full(rows.shape[0], DROPPED, dtype=np.intp)
+def _join(X: Any, kernel: Kernel, bias: float, weight: Floats) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """Number the distinct rows of X in order of appearance; returns (number of each row, first row of each number)."""
+    number = np.full(X.shape[0], DROPPED, dtype=np.intp)
+    zeros = kernel.name == "linear" and bias == 0
     seen: dict[bytes, int] = {}
     first: list[int] = []
-    for i in range(rows.shape[0]):
-        if weight[i] == 0:
+    for i in np.flatnonzero(weight > 0):
+        part = slice(X.indptr[i], X.indptr[i + 1]) if issparse(X) else i
+        values = X.data[part] if issparse(X) else X[i]
+        if zeros and not values.any():
+            number[i] = ZERO
             continue
-        if not rows[i].any():
-            point[i] = ZERO
-            continue
-        key = (rows[i] + 0.0).tobytes() + (b"+" if sign[i] > 0 else b"-")
-        if key not in seen:
-            seen[key] = len(first)
-            first.append(i)
-        point[i] = seen[key]
-    return point, np.array(first, dtype=np.intp)
+        key = hashlib.blake2b((values + 0.0).tobytes(), digest_size=16)  # -0.0 is 0.0
+        if issparse(X):
+            key.update(X.indices[part].tobytes())
+        number[i] = seen.setdefault(key.digest(), len(first))
+        if number[i] == len(first):
+            first.append(int(i))
+    return number, np.array(first, dtype=np.intp)
 
 
-def _factor(rows: Floats) -> tuple[Floats, int, float, Floats | None]:
-    """Rows with the same inner products, their rank, their condition, and the turn that they got beside the QR factor.
-
-    They are the rows themselves if these have no more columns than there are rows, and if their rank is what it seems: columns
-    that are dependent up to rounding only would be independent to exact arithmetic.
-    """
-    n, d = rows.shape
-    new, turn = (np.transpose(np.linalg.qr(rows.T, mode="r")) if d > n else rows), None
-    sizes = np.linalg.svd(new, compute_uv=False)
-    rank, least = new.shape[1], RANK_TOLERANCE * max(n, d)
-    if n == 0 or not sizes[-1] > least * sizes[0]:
-        length = np.linalg.norm(new, axis=1)
-        _, relative, directions = np.linalg.svd(new / length[:, None], full_matrices=False) if n else (0, sizes, new)
-        rank = int(np.sum(relative > least * relative[:1]))
-        if d <= n:
-            _check_scales(rows, rank)
-        if rank < new.shape[1] and (d > n or rank_exactly(rows) != rank):
-            turn = directions[:rank].T
-            new = new @ turn
-            sizes = np.linalg.svd(new, compute_uv=False)
-    kappa = float(sizes[0] / max(sizes[rank - 1], np.finfo(float).tiny)) if rank else 1.0
-    if kappa > WILD:
-        raise ValueError(f"rows of X and the bias differ in scale by a factor of {kappa:.0e}: standardise the features")
-    if new is not rows:
-        new = _opposite(rows, np.ascontiguousarray(new))
-    return new, rank, kappa, turn
-
-
-def _opposite(rows: Floats, new: Floats) -> Floats:
-    """Rows that were exactly opposite (one point with both labels) are so again."""
-    seen = {(-row + 0.0).tobytes(): i for i, row in enumerate(rows)}
-    for i, row in enumerate(rows):
-        j = seen.get((row + 0.0).tobytes(), i)
-        if j < i:
-            new[i] = -new[j]
-    return new
-
-
-def _check_scales(rows: Floats, rank: int) -> None:
-    """Columns that only their scale makes look dependent would get lost: an error."""
-    length = np.linalg.norm(rows, axis=0)
-    sizes = np.linalg.svd(rows[:, length > 0] / length[length > 0], compute_uv=False)
-    if np.sum(sizes > RANK_TOLERANCE * max(rows.shape) * sizes[:1]) > rank:
-        factor = length.max() / length[length > 0].min()
-        raise ValueError(f"columns of X and the bias differ in scale by a factor of {factor:.0e}: standardise the features")
-
-
-def rank_exactly(rows: Floats) -> int:
-    """Rank of a matrix of doubles as what they are, rational numbers (but for a chance of 2^-61: modulo a prime)."""
-    prime = 2**61 - 1
-    matrix = [[(f.numerator * pow(f.denominator, -1, prime)) % prime for f in map(Fraction, row)] for row in rows.tolist()]
-    rank = 0
-    for column in range(rows.shape[1]):
-        pivot = next((i for i in range(rank, len(matrix)) if matrix[i][column]), None)
-        if pivot is None:
-            continue
-        matrix[rank], matrix[pivot] = matrix[pivot], matrix[rank]
-        inverse = pow(matrix[rank][column], -1, prime)
-        for i in range(rank + 1, len(matrix)):
-            if matrix[i][column]:
-                factor = matrix[i][column] * inverse % prime
-                matrix[i] = [(a - factor * b) % prime for a, b in zip(matrix[i], matrix[rank], strict=True)]
-        rank += 1
-    return rank
+def _points(number: npt.NDArray[np.intp], sign: Floats, zero: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.intp], Any]:
+    """Point of each row of the user's X, one for each distinct row and class, and the distinct row of each point."""
+    number = np.where((number >= 0) & np.append(zero, False)[number], ZERO, number)
+    point = number.copy()
+    held = np.flatnonzero(number >= 0)
+    code = 2 * number[held] + (sign[held] > 0)
+    _, first, inverse = np.unique(code, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    point[held] = rank[inverse]
+    return point, number[held[first[order]]]
 
 
 def _data(rows: Floats, rank: int, kappa: float, sign: Floats, weight: Floats, random: Any) -> Data:

@@ -14,14 +14,18 @@ import numpy.typing as npt
 
 from svmatlas.exact import ExactFacet, ExactProblem
 from svmatlas.facet import INSIDE, WEIGHT, Data, L, Region
+from svmatlas.features import lift
 from svmatlas.maps import affine_maps
-from svmatlas.problem import lift
 
 Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
 
 CHUNK = 256
 """Solutions computed at once: some (256, 3, N) arrays."""
+
+
+ALARM = 1e-11
+"""Relative duality gap of a solution beyond which a better one is looked for: rounding leaves some 1e-14."""
 
 
 class Solution(NamedTuple):
@@ -44,6 +48,14 @@ def solve_exactly(data: Data, region: Region, state: States, c: Floats) -> Solut
     """One solution, read off in exact arithmetic."""
     alpha, beta = ExactFacet(ExactProblem(data, region, jitter=0.0), state).solution(c)
     return _solve(data, state[None], c[None], alpha[None], beta[None] / c[L])
+
+
+def solution_maps(data: Data, region: Region, state: States) -> tuple[Floats, Floats]:
+    """The maps of alpha (3, N), of points inside the margin too, and of beta (3, d) in one facet."""
+    alpha, beta = affine_maps(data, region, state[None], jitter=0.0, accuracy=0.0)
+    inside = np.flatnonzero(state == INSIDE)
+    alpha[0, data.axis[inside], inside] = data.point[WEIGHT, inside]
+    return alpha[0], beta[0]
 
 
 def _evaluate(data: Data, region: Region, states: States, c: Floats) -> tuple[Floats, Floats]:

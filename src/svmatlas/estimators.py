@@ -1,0 +1,390 @@
+"""Classifiers for scikit-learn: one pair of costs exactly, or all of them at once."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from svmatlas.atlas import Atlas
+from svmatlas.explore import explore, walk_to
+from svmatlas.facet import INSIDE
+from svmatlas.layers import make_words
+from svmatlas.problem import Problem, check_bounds, make_problem, make_region
+from svmatlas.solve import ALARM, Solution, solve, solve_exactly
+
+Floats = npt.NDArray[np.float64]
+
+AIM = 2.0**-30
+"""Relative width of the region around its goal that a walk is given: it is then aimed at the goal itself."""
+
+
+def solve_at(problem: Problem, C_pos: float, C_neg: float) -> Solution:
+    """The solution at one pair of finite costs, without an atlas."""
+    region = make_region(check_bounds(None), problem.cost_exponent)
+    state = np.full(problem.n_points, INSIDE, dtype=np.int8)
+    words = make_words(problem.n_points, np.random.default_rng(problem.seed))
+    goal = tuple((c * (1 - AIM), c * (1 + AIM)) if c > 0 else (0.0, np.finfo(float).tiny) for c in (C_pos, C_neg))
+    state = walk_to(problem, state, words, (C_pos, C_neg), (goal[0], goal[1]))
+    c = problem.homogeneous(np.array([C_pos]), np.array([C_neg]))
+    solution = solve(problem.data, region, state[None], c)
+    if solution.gap[0] > ALARM:
+        exact = solve_exactly(problem.data, region, state, c[0])
+        solution = exact if exact.gap[0] < solution.gap[0] else solution
+    return solution
+
+
+class _SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What both classifiers share: predictions from fitted attributes, and these from a solution."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        """Tags for scikit-learn before 1.6."""
+        return {"binary_only": True, "pairwise": self.kernel == "precomputed"}
+
+    def decision_function(self, X: Any) -> Floats:
+        """Decision values of rows, positive for ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Rows; with ``kernel="precomputed"`` their kernels with all rows of the training data.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+
+        """
+        check_is_fitted(self)
+        return self._decide(_validate(self, X, reset=False))
+
+    def _decide(self, X: Any) -> Floats:
+        """Decision values of rows that were checked."""
+        if self._kernel.name == "linear":
+            return np.asarray(X @ self.coef_[0] + self.intercept_[0])
+        if self._kernel.name == "precomputed":
+            values = X[:, self.support_]
+        else:
+            values = self._kernel(X, self.support_vectors_) if self.support_.size else np.zeros((X.shape[0], 0))
+        return np.asarray(values @ self.dual_coef_[0] + self.intercept_[0])
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Labels of rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Rows; with ``kernel="precomputed"`` their kernels with all rows of the training data.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+
+        """
+        positive = self.decision_function(X) > 0
+        labels: npt.NDArray[Any] = self.classes_[positive.astype(np.intp)]
+        return labels
+
+    def _problem(self, X: Any, y: Any, sample_weight: Any, random_state: Any) -> Problem:
+        return make_problem(
+            X, y, self.bias, sample_weight, random_state, self.kernel, self.gamma, self.degree, self.coef0
+        )  # fmt: skip
+
+    def _take(self, problem: Problem, solution: Solution, C_pos: float, C_neg: float) -> Self:
+        """Set the fitted attributes that depend on the costs."""
+        features = problem.features
+        alpha = problem.spread_alpha(solution.share, np.array([C_pos]), np.array([C_neg]))[0]
+        signed = problem.sign * alpha
+        self.classes_ = problem.classes
+        self.C_pos_, self.C_neg_ = C_pos, C_neg
+        self.support_ = np.flatnonzero(alpha)
+        self.dual_coef_ = signed[None, self.support_]
+        self.n_support_ = np.array([np.sum(signed < 0), np.sum(signed > 0)], dtype=np.int32)
+        self._kernel = features.kernel
+        if features.kernel.name == "precomputed":
+            self.support_vectors_ = np.empty((0, 0))
+        else:
+            self.support_vectors_ = problem.user_rows(self.support_)
+        if features.linear:
+            self.coef_, self.intercept_ = problem.weights_of(solution.beta, solution.lossless)
+        else:
+            self.intercept_ = np.array([features.bias**2 * signed.sum()])
+        self.duality_gap_ = self._gap(problem, alpha)
+        return self
+
+    def _gap(self, problem: Problem, alpha: Floats) -> float:
+        """Relative duality gap of the fitted attributes, from the user's rows and not from those of the engine."""
+        first = problem.first_rows
+        if self._kernel.name == "precomputed":
+            held = problem.data.rows * problem.sign[first, None]
+            pull = np.bincount(problem.point[self.support_], self.dual_coef_[0], first.size) @ held
+            scores = np.ldexp(held @ pull, -2 * problem.features.exponent)
+        else:
+            scores = self._decide(problem.user_rows(first))
+        bounds = problem.weight * np.where(problem.sign > 0, self.C_pos_, self.C_neg_)
+        hinge = np.append(np.maximum(0.0, 1.0 - problem.sign[first] * scores), [1.0, 0.0])  # then ZERO and DROPPED
+        if problem.features.linear:
+            b = self.intercept_[0] / self.bias if self.bias else 0.0
+            pull = self.dual_coef_[0] @ self.support_vectors_
+            square = self.coef_[0] @ self.coef_[0] + b**2
+            dual_square = pull @ pull + (self.bias * self.dual_coef_.sum()) ** 2
+        else:
+            square = dual_square = self.dual_coef_[0] @ np.append(scores, [0.0, 0.0])[problem.point[self.support_]]
+        primal = 0.5 * square + bounds @ hinge[problem.point]
+        dual = alpha.sum() - 0.5 * dual_square
+        return float(abs(primal - dual) / primal) if primal > 0 else 0.0
+
+
+class AsymmetricSVC(_SVC):
+    r"""Support vector classifier with one cost for each class, solved exactly.
+
+    .. math:: \min_\beta \tfrac12 |\beta|^2 + C_+ \sum_{y_i=+1} w_i \xi_i + C_- \sum_{y_i=-1} w_i \xi_i,
+              \quad \xi_i = \max(0, 1 - y_i (x_i, B) \cdot \beta)
+
+    There is no tolerance and no limit of iterations: the solution is followed from zero costs to the given ones.
+
+    Parameters
+    ----------
+    C_pos, C_neg : float, default=1.0
+        Costs of errors on rows of ``classes_[1]`` and ``classes_[0]``.
+    C : float, optional
+        One cost for both, instead of ``C_pos`` and ``C_neg``.
+    class_weight : dict or "balanced", optional
+        Factors of the costs of the classes, as in scikit-learn's SVC.
+    bias : float, default=1.0
+        The constant B that is appended to each row; 0 for no intercept. Its square is added to a kernel.
+    kernel : {"linear", "poly", "rbf", "precomputed"} or callable, default="linear"
+        Kernel, positive semidefinite.
+    gamma, degree, coef0 : default="scale", 3 and 0.0
+        Parameters of the kernel, as in scikit-learn's SVC.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        Labels; ``classes_[1]`` is the positive class.
+    C_pos_, C_neg_ : float
+        The costs, with ``class_weight`` multiplied in.
+    coef_ : ndarray of shape (1, n_features)
+        Weights of the features, for the linear kernel only.
+    intercept_ : ndarray of shape (1,)
+        Intercept.
+    support_ : ndarray of shape (n_SV,)
+        Rows with a positive dual variable.
+    support_vectors_ : ndarray or sparse array of shape (n_SV, n_features)
+        These rows; empty for a precomputed kernel.
+    dual_coef_ : ndarray of shape (1, n_SV)
+        Their dual variables, times 1 or -1 for the class.
+    n_support_ : ndarray of shape (2,)
+        Number of them in each class.
+    duality_gap_ : float
+        Difference of the primal and dual objective, relative to the primal one: a proof of optimality.
+    n_features_in_, feature_names_in_
+        As in all of scikit-learn.
+
+    Examples
+    --------
+    >>> from svmatlas import AsymmetricSVC
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> AsymmetricSVC(C_pos=2.0, C_neg=1.0).fit(X, y).predict([[0.5], [2.5]])
+    array([0, 1])
+
+    """
+
+    def __init__(
+        self,
+        C_pos: float = 1.0,
+        C_neg: float = 1.0,
+        *,
+        C: float | None = None,
+        class_weight: Any = None,
+        bias: float = 1.0,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+    ) -> None:
+        self.C_pos = C_pos
+        self.C_neg = C_neg
+        self.C = C
+        self.class_weight = class_weight
+        self.bias = bias
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Solve for the given costs.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
+            Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows).
+        y : array-like of shape (n_rows,)
+            Two labels.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights w_i >= 0 of the costs.
+
+        Returns
+        -------
+        AsymmetricSVC
+            Itself.
+
+        """
+        X, y = _validate_training(self, X, y)
+        problem = self._problem(X, y, sample_weight, random_state=0)
+        C_pos, C_neg = self._costs(problem.classes, y)
+        return self._take(problem, solve_at(problem, C_pos, C_neg), C_pos, C_neg)
+
+    def _costs(self, classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[float, float]:
+        """The costs of both classes, checked."""
+        pair = (self.C_pos, self.C_neg) if self.C is None else (self.C, self.C)
+        names = ("C_pos", "C_neg") if self.C is None else ("C", "C")
+        for name, value in zip(names, pair, strict=True):
+            if not (isinstance(value, Real) and np.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+        negative, positive = compute_class_weight(self.class_weight, classes=classes, y=y)
+        return float(pair[0] * positive), float(pair[1] * negative)
+
+
+class AtlasSVC(_SVC):
+    """Support vector classifier for all pairs of costs: ``fit`` makes the atlas, ``set_costs`` picks a pair at no expense.
+
+    Parameters
+    ----------
+    C_pos, C_neg : float, default=1.0
+        Costs of errors on rows of ``classes_[1]`` and ``classes_[0]`` that predictions are made with.
+    bias : float, default=1.0
+        The constant B that is appended to each row; 0 for no intercept. Its square is added to a kernel.
+    kernel : {"linear", "poly", "rbf", "precomputed"} or callable, default="linear"
+        Kernel, positive semidefinite.
+    gamma, degree, coef0 : default="scale", 3 and 0.0
+        Parameters of the kernel, as in scikit-learn's SVC.
+    region : ((lo, hi), (lo, hi)), optional
+        Bounds for C_pos and C_neg. Default: all costs.
+    n_jobs : int, optional
+        Number of threads; -1 for all cores.
+    random_state : int, RandomState or None, default=0
+        Seed of the jitter that splits ties.
+
+    Attributes
+    ----------
+    atlas_ : Atlas
+        The map of all solutions.
+    classes_, C_pos_, C_neg_, coef_, intercept_, support_, support_vectors_, dual_coef_, n_support_, duality_gap_
+        As in :class:`AsymmetricSVC`, at the present costs.
+
+    Examples
+    --------
+    >>> from svmatlas import AtlasSVC
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> model = AtlasSVC().fit(X, y)
+    >>> model.set_costs(2.0, 1.0).predict([[0.5], [2.5]])
+    array([0, 1])
+
+    """
+
+    def __init__(
+        self,
+        C_pos: float = 1.0,
+        C_neg: float = 1.0,
+        *,
+        bias: float = 1.0,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+        region: Any = None,
+        n_jobs: int | None = None,
+        random_state: Any = 0,
+    ) -> None:
+        self.C_pos = C_pos
+        self.C_neg = C_neg
+        self.bias = bias
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.region = region
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Make the atlas, and pick the costs ``C_pos`` and ``C_neg``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
+            Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows).
+        y : array-like of shape (n_rows,)
+            Two labels.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights w_i >= 0 of the costs.
+
+        Returns
+        -------
+        AtlasSVC
+            Itself.
+
+        """
+        X, y = _validate_training(self, X, y)
+        self.atlas_: Atlas = explore(
+            X, y, bias=self.bias, sample_weight=sample_weight, kernel=self.kernel, gamma=self.gamma, degree=self.degree,
+            coef0=self.coef0, region=self.region, n_jobs=self.n_jobs, random_state=self.random_state,
+        )  # fmt: skip
+        return self.set_costs(self.C_pos, self.C_neg)
+
+    def set_costs(self, C_pos: float, C_neg: float) -> Self:
+        """Change the costs; nothing is fitted again.
+
+        Parameters
+        ----------
+        C_pos, C_neg : float
+            Costs within the region of the atlas.
+
+        Returns
+        -------
+        AtlasSVC
+            Itself.
+
+        """
+        check_is_fitted(self, "atlas_")
+        solution = self.atlas_._solution(C_pos, C_neg)
+        self.C_pos, self.C_neg = C_pos, C_neg
+        return self._take(self.atlas_._problem, solution, float(C_pos), float(C_neg))
+
+
+def _validate(estimator: Any, X: Any, **arguments: Any) -> Any:
+    """X, or X and y, checked as scikit-learn does."""
+    try:
+        from sklearn.utils.validation import validate_data
+    except ImportError:  # scikit-learn before 1.6
+
+        def validate_data(estimator: Any, X: Any, **arguments: Any) -> Any:
+            return estimator._validate_data(X, **arguments)
+
+    return validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, **arguments)
+
+
+def _validate_training(estimator: Any, X: Any, y: Any) -> tuple[Any, npt.NDArray[Any]]:
+    """X and y of two classes."""
+    X, y = _validate(estimator, X, y=y)
+    check_classification_targets(y)
+    kind = type_of_target(y, input_name="y")
+    if kind != "binary":
+        raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+    if np.unique(y).size == 1:
+        raise ValueError(f"two classes are needed, but y has 1 class: {y[0]!r}")
+    return X, y

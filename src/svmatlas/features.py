@@ -1,0 +1,248 @@
+"""The rows of the engine, and the way back: internal weights -> coefficients or decision values.
+
+The engine sees only inner products. Its rows are the user's own, with the bias constant appended, where these have no more
+columns than there are rows. Else they are a *factor*: rows of at most that many columns with the same inner products, which
+are those of the columns of a triangular matrix (wide data, dense or sparse, by QR of a few columns at a time, so that nothing
+wide is ever made dense) or of a Cholesky factor of the kernel matrix, the square of the bias constant added to the kernel.
+
+Weights beta of factored rows F are a combination of the user's rows, beta = F'z. The shortest z gives the coefficients X'z
+and the decision values k(x)'z; one step of refinement makes up for the rounding of wide sums (Björck's corrected seminormal
+equations).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg import solve_triangular
+from scipy.sparse import csr_array, issparse
+
+from svmatlas.kernels import Kernel, check_gram, factor_gram
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
+
+RANK_TOLERANCE = 2.0**-50
+"""Singular values (of rows scaled to length 1) below this times the larger dimension times the largest are rounding errors."""
+
+WILD = 1e30
+"""A condition of the rows beyond which products of a few entries would leave the range of doubles."""
+
+LIFT = 2.0**-50
+"""Scores are lifted to 1 and this times sqrt(number of terms) times the length of the terms: eight times the standard
+deviation of the rounding errors of a sum, so that they round to 1 or more whoever adds them up."""
+
+BLOCK = 4096
+"""Least number of columns that are made dense at once; more rows take four times their number."""
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """What the rows of the engine stand for."""
+
+    kernel: Kernel
+    bias: float
+    n_features: int  # columns of the user's X
+    exponent: int  # rows were multiplied by 2^exponent
+    origin: Ints  # (m,) the user's row of each distinct row
+    factor: Floats | None  # (m, r) the engine's rows of the distinct rows; None if they are the user's own
+    X: Any  # (m, d) the user's distinct rows, if the engine's are others with these inner products
+
+    @property
+    def linear(self) -> bool:
+        """Whether there are coefficients."""
+        return self.kernel.name == "linear"
+
+    @cached_property
+    def _split(self) -> tuple[Floats, Floats]:
+        """QR of the factor: Q (m, r) and R (r, r)."""
+        assert self.factor is not None
+        q, r = np.linalg.qr(self.factor)
+        return q, r
+
+    def _expand(self, beta: Floats) -> Floats:
+        """The shortest z (n, m) with beta = F'z for weights (n, r), in the user's units."""
+        q, r = self._split
+        z: Floats = np.ldexp(np.transpose(q @ solve_triangular(r, beta.T, trans="T")), 2 * self.exponent)
+        return z
+
+    def weights(self, beta: Floats) -> tuple[Floats, Floats]:
+        """Coefficients (n, d) and intercepts (n,) of internal weights (n, r)."""
+        if self.factor is None:
+            full, d = np.ldexp(beta, self.exponent), self.n_features
+            return full[:, :d], full[:, d] * self.bias if self.bias else np.zeros(len(full))
+        z = self._expand(beta)
+        short = beta @ self.factor.T - self.scores(z @ self.X, self.bias**2 * z.sum(axis=1))
+        q, r = self._split
+        z += self._expand(np.transpose(solve_triangular(r, q.T @ short.T)))
+        return np.asarray(z @ self.X), self.bias**2 * z.sum(axis=1)
+
+    def scores(self, coef: Floats, intercept: Floats) -> Floats:
+        """Decision values (n, m) of the distinct rows."""
+        values: Floats = (self.X @ coef.T + intercept).T
+        return values
+
+    def sizes(self, coef: Floats, intercept: Floats) -> Floats:
+        """Euclidean lengths (n, m) of the terms of these values."""
+        square = self.X.multiply(self.X) if issparse(self.X) else self.X**2
+        lengths: Floats = np.sqrt((square @ (coef**2).T + intercept**2).T)
+        return lengths
+
+    def intercept(self, beta: Floats) -> Floats:
+        """Intercepts (n,): what the bias constant adds to decision values."""
+        return self.weights(beta)[1] if self.linear else self.bias**2 * self._expand(beta).sum(axis=1)
+
+    def decide(self, X: Any, beta: Floats) -> Floats:
+        """Decision values (n, k) of rows X (k, d) by a nonlinear kernel; X holds the kernels if these are precomputed."""
+        z = self._expand(beta)
+        values = X[:, self.origin] if self.kernel.name == "precomputed" else self.kernel(X, self.X)
+        decided: Floats = (values @ z.T + self.bias**2 * z.sum(axis=1)).T
+        return decided
+
+
+def lift(scores: Floats, sizes: Floats, lossless: Flags, n_terms: int) -> Floats:
+    """Factors (n,) that lengthen weights by the little that rounding may leave lossless scores (n, N) short of 1.
+
+    With a cost of 1e6, one rounding error of the score of a point on the margin is a loss of 1e-10; a longer beta costs that
+    rounding error only. ``sizes`` are the Euclidean lengths of the terms of the scores.
+    """
+    short = 1.0 + LIFT * np.sqrt(n_terms) * sizes - scores
+    factors: Floats = 1.0 + np.max(np.where(lossless, short, 0.0), axis=1, initial=0.0)
+    return factors
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Rows with given inner products
+
+
+class Rows(NamedTuple):
+    """Rows for the engine."""
+
+    rows: Floats  # (m, r)
+    rank: int
+    kappa: float  # their condition
+
+
+def make_features(X: Any, kernel: Kernel, bias: float, origin: Ints) -> tuple[Features, Rows]:
+    """Features and the engine's rows of the distinct rows ``X[origin]``."""
+    d = X.shape[1]
+    if kernel.name != "linear":
+        return _from_kernel(X, kernel, bias, origin)
+    if origin.size < X.shape[0]:
+        X = X[origin]
+    exponent = _exponent(X.data if issparse(X) else X, bias, origin.size)
+    wide = d + (bias > 0) > origin.size
+    if wide:
+        own = _triangle(X, bias, exponent)
+    else:
+        own = np.ldexp(_augment(X.toarray() if issparse(X) else X, bias), exponent)
+    made = _full_rank(own, d if wide else 0)
+    factored = wide or made.rows is not own
+    return Features(kernel, bias, d, exponent, origin, made.rows if factored else None, X if factored else None), made
+
+
+def _from_kernel(X: Any, kernel: Kernel, bias: float, origin: Ints) -> tuple[Features, Rows]:
+    """The same for a kernel that is not linear; X is its matrix if that is precomputed."""
+    given = kernel.name == "precomputed"
+    kept = None if given else X[origin]
+    gram = (X[np.ix_(origin, origin)] if given else check_gram(kernel(kept, kept))) + bias**2
+    mean = float(np.mean(np.diag(gram))) if origin.size else 0.0
+    exponent = -round(np.log2(mean) / 2) if mean > 0 else 0
+    rows = factor_gram(np.ldexp(gram, 2 * exponent))
+    sizes = np.linalg.svd(rows, compute_uv=False) if rows.size else np.ones(1)
+    made = Rows(rows, rows.shape[1], float(sizes[0] / sizes[-1]))
+    return Features(kernel, bias, X.shape[1], exponent, origin, rows, kept), made
+
+
+def _augment(X: Floats, bias: float) -> Floats:
+    return np.column_stack([X, np.full(X.shape[0], bias)]) if bias else X
+
+
+def _exponent(entries: Floats, bias: float, n_rows: int) -> int:
+    """The power of two that brings the mean square length of the rows near 1."""
+    top = max(float(np.abs(entries).max(initial=0.0)), bias)
+    if top == 0.0:
+        return 0
+    first = -int(np.frexp(top)[1])
+    scaled = np.ldexp(entries, first).ravel()
+    mean = float(scaled @ scaled) / n_rows + float(np.ldexp(bias, first)) ** 2
+    return first - int(np.rint(np.log2(mean) / 2))
+
+
+def _triangle(X: Any, bias: float, exponent: int) -> Floats:
+    """The transposed triangular factor of the scaled and augmented rows, by QR of one block of columns after the other."""
+    m = X.shape[0]
+    upper: Any = np.full((1 if bias else 0, m), np.ldexp(bias, exponent))
+    for block in _blocks(X, max(BLOCK, 4 * m)):
+        upper = np.linalg.qr(np.vstack([upper, np.ldexp(block, exponent)]), mode="r")
+    return np.ascontiguousarray(upper.T)
+
+
+def _blocks(X: Any, size: int) -> Iterator[Floats]:
+    """Columns of X as dense rows, some at a time; of a sparse X those that are not empty."""
+    if issparse(X):
+        used = np.unique(X.indices)
+        X = csr_array((X.data, np.searchsorted(used, X.indices), X.indptr), shape=(X.shape[0], used.size)).tocsc()
+    for first in range(0, X.shape[1], size):
+        block = X[:, first : first + size]
+        yield block.toarray().T if issparse(block) else block.T
+
+
+def _full_rank(rows: Floats, wide: int) -> Rows:
+    """Rows with the same inner products, their rank and condition; ``wide``: columns that they had before they were factored.
+
+    They are the rows themselves if their rank is what it seems: columns that are dependent up to rounding only would be
+    independent to exact arithmetic.
+    """
+    n, d = rows.shape
+    new = rows
+    sizes = np.linalg.svd(rows, compute_uv=False)
+    rank, least = d, RANK_TOLERANCE * max(n, d, wide)
+    if n == 0 or d == 0 or not sizes[-1] > least * sizes[0]:
+        length = np.linalg.norm(rows, axis=1)
+        _, relative, directions = np.linalg.svd(rows / length[:, None], full_matrices=False) if n else (0, sizes, rows)
+        rank = int(np.sum(relative > least * relative[:1]))
+        if not wide:
+            _check_scales(rows, rank)
+        if rank < d and (wide or rank_exactly(rows) != rank):
+            new = np.ascontiguousarray(rows @ directions[:rank].T)
+            sizes = np.linalg.svd(new, compute_uv=False)
+    kappa = float(sizes[0] / max(sizes[rank - 1], np.finfo(float).tiny)) if rank else 1.0
+    if kappa > WILD:
+        raise ValueError(f"rows of X and the bias differ in scale by a factor of {kappa:.0e}: standardise the features")
+    return Rows(new, rank, kappa)
+
+
+def _check_scales(rows: Floats, rank: int) -> None:
+    """Columns that only their scale makes look dependent would get lost: an error."""
+    length = np.linalg.norm(rows, axis=0)
+    sizes = np.linalg.svd(rows[:, length > 0] / length[length > 0], compute_uv=False)
+    if np.sum(sizes > RANK_TOLERANCE * max(rows.shape) * sizes[:1]) > rank:
+        factor = length.max() / length[length > 0].min()
+        raise ValueError(f"columns of X and the bias differ in scale by a factor of {factor:.0e}: standardise the features")
+
+
+def rank_exactly(rows: Floats) -> int:
+    """Rank of a matrix of doubles as what they are, rational numbers (but for a chance of 2^-61: modulo a prime)."""
+    prime = 2**61 - 1
+    matrix = [[(f.numerator * pow(f.denominator, -1, prime)) % prime for f in map(Fraction, row)] for row in rows.tolist()]
+    rank = 0
+    for column in range(rows.shape[1]):
+        pivot = next((i for i in range(rank, len(matrix)) if matrix[i][column]), None)
+        if pivot is None:
+            continue
+        matrix[rank], matrix[pivot] = matrix[pivot], matrix[rank]
+        inverse = pow(matrix[rank][column], -1, prime)
+        for i in range(rank + 1, len(matrix)):
+            if matrix[i][column]:
+                factor = matrix[i][column] * inverse % prime
+                matrix[i] = [(a - factor * b) % prime for a, b in zip(matrix[i], matrix[rank], strict=True)]
+        rank += 1
+    return rank

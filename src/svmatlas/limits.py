@@ -1,0 +1,86 @@
+"""Infinite costs: the limit of the solutions on the way there.
+
+Costs grow as ``rest + t * direction``, with direction (1, 0), (0, 1) or (1, 1). From some t on they stay in one facet, and
+there beta is constant: the facet reaches infinity in that direction, so v = Beta * direction is zero (v.v is a sum of products
+alpha_i x_i.v over I, none of them positive). Alpha is affine in t: each of its entries has a limit or grows without bound.
+
+That facet is found by its certificate, not by a large t: the jitter of the weights, harmless at finite costs, turns the
+lines that meet at infinity. So the facets at several t are tried, and the conditions of optimality in the limit, for the
+data as they are, tell which of them is right.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.facet import INSIDE, MARGIN, NORM, OUTSIDE, WEIGHT, Data, Region
+from svmatlas.features import lift
+from svmatlas.solve import solution_maps
+
+Floats = npt.NDArray[np.float64]
+
+STEPS = (8, 16, 24, 32, 40, 48, 64, 96, 128, 256)
+"""Powers of two that are tried as t, in units of the data: there the last change is most often below 2^30."""
+
+FLAT = 2.0**-40
+"""A slope in t below this, relative to its terms, is zero: rounding leaves some 1e-15 times the conditioning."""
+
+
+class Limit(NamedTuple):
+    """A solution at infinity, as one facet has it."""
+
+    alpha: Floats  # (N,) dual variables of the points, in units of l = 1; may be infinite
+    beta: Floats  # (r,) internal weights
+    lossless: npt.NDArray[np.bool_]  # (N,) points that are not inside the margin
+    violation: float  # of the conditions of optimality, relative
+
+
+class Way(NamedTuple):
+    """The way to infinite costs, internal and homogeneous."""
+
+    direction: Floats  # (3,)
+    rest: Floats  # (3,)
+    stops: Floats  # (n, 3) costs on the way
+
+
+def way_to(C_pos: float, C_neg: float, cost_exponent: int) -> Way:
+    """The way to a pair of costs of which one or both are infinite."""
+    costs = np.array([C_pos, C_neg, 1.0])
+    far = np.isinf(costs)
+    rest = np.where(far, 0.0, np.ldexp(np.where(far, 0.0, costs), [cost_exponent, cost_exponent, 0]))
+    t = rest.max() * np.ldexp(1.0, STEPS)
+    stops = rest + t[:, None] * far
+    return Way(far.astype(float), rest, stops / stops.max(axis=1, keepdims=True))
+
+
+def solve_limit(data: Data, region: Region, state: npt.NDArray[np.int8], way: Way) -> Limit:
+    """The limit on the way to infinity if the partition there is the given one."""
+    alpha_map, beta_map = solution_maps(data, region, state)
+    slope, slope_size = way.direction @ alpha_map, way.direction @ np.abs(alpha_map)
+    slope[np.abs(slope) <= FLAT * slope_size] = 0.0
+    rest, rest_size = way.rest @ alpha_map, way.rest @ np.abs(alpha_map)
+    cap_slope, cap = data.point[WEIGHT] * way.direction[data.axis], data.point[WEIGHT] * way.rest[data.axis]
+    beta = way.rest @ beta_map
+    scores = data.rows @ beta
+    margin, inside, outside = state == MARGIN, state == INSIDE, state == OUTSIDE
+    full = slope >= (1 - FLAT) * cap_slope
+    wrong = [
+        _relative(np.linalg.norm(way.direction @ beta_map), way.direction @ np.linalg.norm(beta_map, axis=1)),
+        _relative(np.maximum(-slope, slope - cap_slope)[margin], (slope_size + cap_slope)[margin]),
+        _relative(-rest[margin & (slope == 0)], (rest_size + cap)[margin & (slope == 0)]),
+        _relative((rest - cap)[margin & full], (rest_size + cap)[margin & full]),
+        _relative((1 - scores)[outside], 1 + data.point[NORM][outside] * np.linalg.norm(beta)),
+        _relative((scores - 1)[inside], 1 + data.point[NORM][inside] * np.linalg.norm(beta)),
+    ]
+    alpha = np.where(slope > 0, np.inf, np.clip(rest, 0, np.where(cap_slope > 0, np.inf, cap)))
+    factor = lift(scores[None], np.sqrt(data.rows**2 @ beta**2)[None], ~inside[None], beta.size)[0]
+    return Limit(alpha, beta * factor, ~inside, max(wrong))
+
+
+def _relative(wrong: Floats | np.floating, size: Floats | np.floating) -> float:
+    """The largest quotient, 0 if there is none."""
+    wrong, size = np.atleast_1d(wrong), np.atleast_1d(size)
+    return float(np.max(np.divide(wrong, size, out=np.zeros(size.shape), where=size > 0), initial=0.0))
