@@ -1,9 +1,9 @@
 """The best cells of a small problem by brute force: every corner of the arrangement of zero curves is looked at.
 
-Nothing of curves.py, arrangement.py or cells.py is used. Zero curves come facet by facet from the solutions at its corners; around
-each end and each crossing of curves one sample is taken in every sector, so every cell is sampled; two samples belong to one
-cell if a chain of straight walks between samples that cross no curve joins them (a shortest way in a polygon bends at
-its corners only).
+Nothing of curves.py, arrangement.py or cells.py is used. Zero curves come facet by facet from the solutions at its corners;
+around each end and each crossing of curves one sample is taken in every sector, so every cell is sampled; two samples belong
+to one cell if a chain of straight walks between samples that cross no curve joins them (a shortest way in a polygon bends
+at its corners only).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ def predictions(atlas, rows, C_pos, C_neg):
     """Predictions (n, rows): zero is negative."""
     W = np.column_stack([atlas.coef(C_pos, C_neg), atlas.intercept(C_pos, C_neg)])
     Z = np.column_stack([rows, np.ones(len(rows))])
-    return W @ Z.T > TINY * np.linalg.norm(W, axis=1)[:, None] * np.linalg.norm(Z, axis=1)
+    zero = TINY * np.linalg.norm(W, axis=1)[:, None] * np.linalg.norm(Z, axis=1)
+    return zero < W @ Z.T
 
 
 def curves(atlas, rows):
@@ -118,6 +119,6 @@ def best_cells(X, y, splits, score, region, bias=1.0):
     code = np.unique(np.hstack(code)[keep], axis=0, return_inverse=True)[1].ravel()
     labels = np.full(keep.sum(), -1)
     for k in range(code.max() + 1):
-        n, label = joined(points[keep][code == k], lines)
+        _, label = joined(points[keep][code == k], lines)
         labels[code == k] = label + labels.max() + 1
     return total.max(), points[keep], labels

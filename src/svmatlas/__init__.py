@@ -1,12 +1,13 @@
 """svmatlas: the whole map of every asymmetric-cost linear SVM, exactly."""
 
 from svmatlas.atlas import Atlas, Facet, Partition
+from svmatlas.cells import Cell
 from svmatlas.crossval import AsymmetricSVCCV
 from svmatlas.estimators import AsymmetricSVC, AtlasSVC
 from svmatlas.explore import explore
 from svmatlas.layers import EngineError
 from svmatlas.roc import Frontier, roc_frontier
-from svmatlas.select import Cell, Selection, select
+from svmatlas.select import Selection, select
 from svmatlas.validate import Report
 from svmatlas.version import __version__
 

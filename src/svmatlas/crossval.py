@@ -136,7 +136,9 @@ class AsymmetricSVCCV(_SVC):
         self.best_score_ = self.selection_.best_score
         self.classes_ = self.selection_.classes_
         if self.selection_.at_edge:
-            warnings.warn("the best costs touch the edge of the region: better ones may lie beyond it", UserWarning, stacklevel=2)
+            warnings.warn(
+                "the best costs touch the edge of the region: better ones may lie beyond it", UserWarning, stacklevel=2
+            )
         shares = _shares(folds.positive, folds.weight, folds.splits) if self.refit_costs == "mean_loss" else np.ones(2)
         self.C_pos_, self.C_neg_ = self.selection_.C_pos * float(shares[0]), self.selection_.C_neg * float(shares[1])
         if not self.refit:

@@ -6,8 +6,8 @@ everything: a facet whose corners have scores of both signs is crossed by one st
 
 Zero counts as negative, as it does for scikit-learn's ``predict``. So where a score vanishes at a vertex, the curve ends
 in that vertex itself; where it vanishes along an edge, the curve runs along it; where it vanishes in a whole facet, the
-facet is negative and the curve is its border. Beta c is zero at infinity (|Beta c|^2 <= 0 there, as a short computation shows), so curves that leave
-for infinity end in the vertex at infinity of their strip, by the same rule.
+facet is negative and the curve is its border. At infinity v = Beta c has v.v = sum of a_i x_i.v over I <= 0, as x_i.v <= l = 0
+there: it is zero. So curves that leave for infinity end in the vertex at infinity of their strip, by the same rule.
 
 A crossing is computed from the two ends of its edge in an order that does not depend on the facet, so the segments of a curve
 join exactly.
@@ -39,7 +39,7 @@ Int32 = npt.NDArray[np.int32]
 Bits = npt.NDArray[np.uint64]
 
 ZERO = 2.0**-33
-"""Scores below this (1e-10) times |z||beta| are zero: what the jitter of 1e-13 and the conditioning may make of a true zero."""
+"""Scores below this (1e-10) times |z||beta| are zero: what the jitter of 1e-13 and conditioning may make of a true zero."""
 
 ACCURACY = 1e-10
 """Relative error bound of the maps, as good as the corners of facets are."""
@@ -90,7 +90,7 @@ def zero_curves(atlas: Atlas, rows: Floats, costs: Floats) -> tuple[Curves, npt.
 
 
 def vertex_betas(atlas: Atlas) -> Floats:
-    """l times beta at each vertex of a map, (V, d), as homogeneous as the vertex; zero at infinity."""
+    """The products l beta at the vertices of a map, (V, d), as homogeneous as the vertex; zero at infinity."""
     mesh, data = atlas._mesh, atlas._problem.data
     owner = np.full(mesh.vertices.shape[0], -1, dtype=np.int32)
     _cover(mesh.facet_at, mesh.facet_vertices, mesh.facet_tie, owner)
@@ -131,7 +131,7 @@ def _layers_of_states(mesh: Mesh) -> Iterator[tuple[Ints, npt.NDArray[np.int8]]]
     for first, last in zip(begins, [*begins[1:], mesh.facet_layer.size], strict=True):
         if first > 0:
             states = _next_states(states, mesh.facet_parent[first:last] - before, mesh.facet_flips[first:last])
-        before = first
+        before = int(first)
         yield np.arange(first, last), states
 
 
@@ -326,6 +326,4 @@ def _barycentric(a, b, c, x):
 
 @kernel
 def _det(a, b, c):
-    return (
-        a[0] * (b[1] * c[2] - b[2] * c[1]) + a[1] * (b[2] * c[0] - b[0] * c[2]) + a[2] * (b[0] * c[1] - b[1] * c[0])
-    )
+    return a[0] * (b[1] * c[2] - b[2] * c[1]) + a[1] * (b[2] * c[0] - b[0] * c[2]) + a[2] * (b[0] * c[1] - b[1] * c[0])

@@ -127,7 +127,7 @@ def roc_frontier(
     cells = [make_cells(plane, [fragments[i] for i in np.flatnonzero(which.ravel() == k)]) for k in range(len(points))]
     costs = np.array([group[0].center for group in cells])
     hull, area = _hull(fp / n_neg, tp / n_pos)
-    return Frontier(fp / n_neg, tp / n_pos, fp, tp, *costs.T, cells, hull, area, n_pos, n_neg)
+    return Frontier(fp / n_neg, tp / n_pos, fp, tp, costs[:, 0], costs[:, 1], cells, hull, area, n_pos, n_neg)
 
 
 def _hull(fpr: Floats, tpr: Floats) -> tuple[Ints, float]:

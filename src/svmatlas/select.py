@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ import numpy.typing as npt
 from sklearn.model_selection import StratifiedShuffleSplit, check_cv
 from sklearn.utils import check_array, check_consistent_length, column_or_1d, indexable
 
-from svmatlas.arrangement import EQUAL, Best, Box, Judge, bound_of, fragments_of, halve, is_promising, counts_at
+from svmatlas.arrangement import EQUAL, Best, Box, Judge, bound_of, counts_at, fragments_of, halve, is_promising
 from svmatlas.cells import Cell, Parts, Window, area_within, join, make_window
 from svmatlas.curves import Curves, inner_rows, zero_curves
 from svmatlas.explore import explore
@@ -160,8 +160,8 @@ def select(
     y : array-like of shape (n_rows,)
         Any two labels; the larger one in sorted order is the positive class.
     cv : int, float, splitter or iterable, default=5
-        Number of stratified folds, the share of rows of one stratified hold-out set, a splitter of scikit-learn, or an iterable
-        of pairs of row numbers (train, test).
+        Number of stratified folds, the share of rows of one stratified hold-out set, a splitter of scikit-learn, or an
+        iterable of pairs of row numbers (train, test).
     scoring : str or callable, default="balanced_accuracy"
         "accuracy", "balanced_accuracy", "f1", "jaccard", "matthews_corrcoef"; a function of :mod:`svmatlas.scoring`; or any
         function of the counts (tn, fp, fn, tp) of a fold that does not fall when a prediction becomes right (checked).
@@ -379,7 +379,9 @@ class Found(NamedTuple):
 def fresh_best(n_front: int = 0) -> Best:
     """Nothing has been reached."""
     score = np.array([-np.inf, np.inf])
-    return Best(score, np.full(n_front, -1, dtype=np.int64), np.array([88172645463325252], dtype=np.uint64), np.zeros(1, np.int64))
+    return Best(
+        score, np.full(n_front, -1, dtype=np.int64), np.array([88172645463325252], dtype=np.uint64), np.zeros(1, np.int64)
+    )
 
 
 def search(plane: Plane, best: Best, deadline: float, bar: Any) -> Found:
