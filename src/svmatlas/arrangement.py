@@ -348,7 +348,7 @@ def _new_seat(best, corners, out):
 
 @kernel
 def _walk(judge, box, to, positive, counts):
-    """Turn the predictions at the seat of a box into those at another inner point. Returns their key and whether it is safe."""
+    """Turn the predictions at a box's seat into those at another inner point; returns their key and whether it is safe."""
     key, r, safe = box.key.copy(), box.seat, True
     s = to / r
     n = np.array([s[2] - s[1], s[0] - s[2], s[1] - s[0]])  # the line from (1, 1, 1), the seat in units of itself, to s

@@ -1,8 +1,8 @@
 """Convex fragments -> the cells that they are parts of, their borders, their size, and the point deepest inside.
 
-Fragments come from splitting boxes (arrangement.py), and each edge carries the name of the split that made it. So two fragments
-are neighbours only across one split, where they are intervals of one line that overlap; they are parts of one cell if the
-predictions are the same in both. What no neighbour of the same cell covers is the border of the cell.
+Fragments come from splitting boxes (arrangement.py), and each edge carries the name of the split that made it. So two
+fragments are neighbours only across one split, where they are intervals of one line that overlap; they are parts of one cell
+if the predictions are the same in both. What no neighbour of the same cell covers is the border of the cell.
 
 Sizes and depths are measured in decades, (log10 C+, log10 C-), in which straight lines are bent: edges are followed by short
 chords. Cells that reach zero or infinite costs have no finite size there; they are measured within a *window*.
@@ -22,7 +22,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from svmatlas.arrangement import SAME, Box
-from svmatlas.doubledouble import entry, kernel
+from svmatlas.doubledouble import entry
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -167,7 +167,9 @@ def _overlaps(edges: _Edges, key: npt.NDArray[np.uint64]) -> Ints:
         if group.size < 2:
             continue
         left, right = group[edges.code[group] % 2 == 0], group[edges.code[group] % 2 == 1]
-        overlap = np.minimum(edges.high[left][:, None], edges.high[right]) - np.maximum(edges.low[left][:, None], edges.low[right])
+        overlap = np.minimum(edges.high[left][:, None], edges.high[right]) - np.maximum(
+            edges.low[left][:, None], edges.low[right]
+        )
         a, b = np.nonzero(overlap > JOINED)
         pairs.append(np.column_stack([left[a], right[b]]))
     return np.concatenate(pairs) if pairs else np.empty((0, 2), dtype=np.int64)
@@ -183,7 +185,7 @@ def _borders(edges: _Edges, pairs: Ints) -> tuple[Floats, Floats, Ints]:
     for e in np.flatnonzero(np.diff(at) > 0):
         others = both[at[e] : at[e + 1], 1]
         others = others[np.argsort(edges.low[others])]
-        low, high = _ends(edges, e)
+        low, high = _ends(edges, int(e))
         place, corner, gaps = edges.low[e], low, []
         for o in others:
             near, far = _ends(edges, o)
@@ -288,7 +290,7 @@ def make_window(cells: list[Parts], bounds: Any) -> Window:
 
 def area_within(pieces: list[Floats], window: Window) -> float:
     """Area of convex polygons in square decades within a window."""
-    return float(sum(_log_area(_clipped(piece, window)) for piece in pieces)) / np.log(10) ** 2
+    return float(sum(_log_area(_clipped(piece, window)) for piece in pieces) / np.log(10) ** 2)
 
 
 def _clipped(piece: Floats, window: Window) -> Floats:
@@ -377,7 +379,7 @@ def _holds(piece, c):
 
 
 def deepest(pieces: list[Floats], rings: list[Floats], window: Window) -> tuple[float, float]:
-    """The costs deepest inside a cell, in decades within a window: squares are halved, those that may hold the deepest first."""
+    """The costs deepest inside a cell, in decades within a window: squares are quartered, those that may hold them first."""
     pieces = [clipped for clipped in (_clipped(piece, window) for piece in pieces) if len(clipped) > 2]
     corners = _logs(np.concatenate(pieces))
     low, high = corners.min(axis=0), corners.max(axis=0)
@@ -397,7 +399,8 @@ def deepest(pieces: list[Floats], rings: list[Floats], window: Window) -> tuple[
             heapq.heappush(heap, (-reach, x, y, half))
 
     for piece in pieces:
-        look(*_logs((piece / piece.sum(axis=1, keepdims=True)).mean(axis=0)).tolist(), 0.0)
+        x, y = _logs((piece / piece.sum(axis=1, keepdims=True)).mean(axis=0))
+        look(float(x), float(y), 0.0)
     size = max(float((high - low).min()), 1e-3 * float((high - low).max()), np.finfo(float).tiny)
     grid = [np.arange(low[i] + size / 2, high[i] + size / 2, size) for i in range(2)]
     for x in grid[0]:

@@ -6,8 +6,8 @@ everything: a facet whose corners have scores of both signs is crossed by one st
 
 Zero counts as negative, as it does for scikit-learn's ``predict``. So where a score vanishes at a vertex, the curve ends
 in that vertex itself; where it vanishes along an edge, the curve runs along it; where it vanishes in a whole facet, the
-facet is negative and the curve is its border. Beta c is zero at infinity (|Beta c|^2 <= 0 there, as a short computation shows), so curves that leave
-for infinity end in the vertex at infinity of their strip, by the same rule.
+facet is negative and the curve is its border. At infinity v = Beta c has v.v = sum of a_i x_i.v over I <= 0, as x_i.v <= l = 0
+there: it is zero. So curves that leave for infinity end in the vertex at infinity of their strip, by the same rule.
 
 A crossing is computed from the two ends of its edge in an order that does not depend on the facet, so the segments of a curve
 join exactly.
@@ -16,7 +16,7 @@ join exactly.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,7 +39,7 @@ Int32 = npt.NDArray[np.int32]
 Bits = npt.NDArray[np.uint64]
 
 ZERO = 2.0**-33
-"""Scores below this (1e-10) times |z||beta| are zero: what the jitter of 1e-13 and the conditioning may make of a true zero."""
+"""Scores below this (1e-10) times |z||beta| are zero: what the jitter of 1e-13 and conditioning may make of a true zero."""
 
 ACCURACY = 1e-10
 """Relative error bound of the maps, as good as the corners of facets are."""
@@ -56,20 +56,22 @@ class Curves(NamedTuple):
     point: Int32  # (S,) number of the point
 
 
-def inner_rows(problem: Problem, X: Floats) -> Floats:
-    """Rows of new data in the coordinates of the problem, not signed: score = row . beta."""
-    rows = np.column_stack([X, np.full(X.shape[0], problem.bias)]) if problem.bias else X
-    return np.ldexp(rows @ problem.basis if problem.factored else rows, problem.exponent)
+def inner_rows(problem: Problem, X: Any) -> Floats:
+    """New rows in the coordinates of the problem, not signed: the decision value is row . beta."""
+    features, unit = problem.features, np.eye(problem.data.rows.shape[1])
+    if not features.linear:
+        return np.ascontiguousarray(features.decide(X, unit).T)
+    coef, intercept = features.weights(unit)
+    return np.ascontiguousarray(X @ coef.T + intercept)
 
 
-def zero_curves(atlas: Atlas, X: Floats, costs: Floats) -> tuple[Curves, npt.NDArray[np.bool_], Floats]:
-    """Zero curves of the n rows of X in a map, and at some homogeneous costs (m, 3) in the user's units their signs (m, n + 1).
+def zero_curves(atlas: Atlas, rows: Floats, costs: Floats) -> tuple[Curves, npt.NDArray[np.bool_], Floats]:
+    """Zero curves of n rows in a map, and at some homogeneous costs (m, 3) in the user's units their signs (m, n + 1).
 
     An extra point, number n, is positive where the map has not been explored, and no other is positive there. The last array
     (m,) tells how far the costs are from any curve: the smallest score relative to |z||beta|, of those that do not vanish.
     """
     problem, mesh = atlas._problem, atlas._mesh
-    rows = np.ascontiguousarray(inner_rows(problem, X))
     beta = vertex_betas(atlas)
     positive = _positive_bits(rows, beta)
     parts = [_segments(mesh.vertices, mesh.facet_at, mesh.facet_vertices, beta, positive, rows)]
@@ -88,7 +90,7 @@ def zero_curves(atlas: Atlas, X: Floats, costs: Floats) -> tuple[Curves, npt.NDA
 
 
 def vertex_betas(atlas: Atlas) -> Floats:
-    """l times beta at each vertex of a map, (V, d), as homogeneous as the vertex; zero at infinity."""
+    """The products l beta at the vertices of a map, (V, d), as homogeneous as the vertex; zero at infinity."""
     mesh, data = atlas._mesh, atlas._problem.data
     owner = np.full(mesh.vertices.shape[0], -1, dtype=np.int32)
     _cover(mesh.facet_at, mesh.facet_vertices, mesh.facet_tie, owner)
@@ -129,7 +131,7 @@ def _layers_of_states(mesh: Mesh) -> Iterator[tuple[Ints, npt.NDArray[np.int8]]]
     for first, last in zip(begins, [*begins[1:], mesh.facet_layer.size], strict=True):
         if first > 0:
             states = _next_states(states, mesh.facet_parent[first:last] - before, mesh.facet_flips[first:last])
-        before = first
+        before = int(first)
         yield np.arange(first, last), states
 
 
@@ -324,6 +326,4 @@ def _barycentric(a, b, c, x):
 
 @kernel
 def _det(a, b, c):
-    return (
-        a[0] * (b[1] * c[2] - b[2] * c[1]) + a[1] * (b[2] * c[0] - b[0] * c[2]) + a[2] * (b[0] * c[1] - b[1] * c[0])
-    )
+    return a[0] * (b[1] * c[2] - b[2] * c[1]) + a[1] * (b[2] * c[0] - b[0] * c[2]) + a[2] * (b[0] * c[1] - b[1] * c[0])

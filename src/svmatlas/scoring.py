@@ -4,10 +4,10 @@ With P positive and N negative rows, fp = N - tn and fn = P - tp, so a score is 
 falls in neither. That is what a search needs: with all open predictions right, a score is at its highest.
 
 Matthews' correlation is monotone. With a = tp/P, b = fp/N, s = Pa + Nb and T = P + N it is
-sqrt(PN) (a - b) / sqrt(s (T - s)). Its derivative in a has the sign of 2s(T - s) - P(a - b)(T - 2s). For a >= b and T > 2s this
-is >= 0 as s >= P(a - b) and 2(T - s) >= T - 2s; for a < b and T < 2s as T - s >= P(b - a) and s >= 2s - T; else both terms are
->= 0. Exchanging the classes (a, b -> 1 - b, 1 - a) leaves it as it is, so the same holds for tn; at s = 0 and s = T it is
-0 by convention, between the values around. Monotony of the others is plain; whatever is given is checked in full.
+sqrt(PN) (a - b) / sqrt(s (T - s)). Its derivative in a has the sign of 2s(T - s) - P(a - b)(T - 2s). For a >= b and T > 2s
+this is >= 0 as s >= P(a - b) and 2(T - s) >= T - 2s; for a < b and T < 2s as T - s >= P(b - a) and s >= 2s - T; else both
+terms are >= 0. Exchanging the classes (a, b -> 1 - b, 1 - a) leaves it as it is, so the same holds for tn; at s = 0 and
+s = T it is 0 by convention, between the values around. Monotony of the others is plain; whatever is given is checked in full.
 """
 
 from __future__ import annotations

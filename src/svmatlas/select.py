@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -19,11 +19,11 @@ import numpy.typing as npt
 from sklearn.model_selection import StratifiedShuffleSplit, check_cv
 from sklearn.utils import check_array, check_consistent_length, column_or_1d, indexable
 
-from svmatlas.arrangement import EQUAL, Best, Box, Judge, bound_of, fragments_of, halve, is_promising, counts_at
+from svmatlas.arrangement import EQUAL, Best, Box, Judge, bound_of, counts_at, fragments_of, halve, is_promising
 from svmatlas.cells import Cell, Parts, Window, area_within, join, make_window
-from svmatlas.curves import Curves, zero_curves
+from svmatlas.curves import Curves, inner_rows, zero_curves
 from svmatlas.explore import explore
-from svmatlas.problem import Bounds, check_bounds, make_region
+from svmatlas.problem import Bounds, check_bounds, check_rows, make_region
 from svmatlas.progress import make_bar
 from svmatlas.scoring import ONE_CLASS_ALLOWED, Score, get_score, make_table
 
@@ -137,6 +137,10 @@ def select(
     bias: float = 1.0,
     sample_weight: Any = None,
     groups: Any = None,
+    kernel: Any = "linear",
+    gamma: Any = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
     region: Any = None,
     rule: Rule = "best",
     n_jobs: int | None = None,
@@ -151,13 +155,13 @@ def select(
 
     Parameters
     ----------
-    X : array-like of shape (n_rows, n_features)
-        Features.
+    X : {array-like, sparse matrix} of shape (n_rows, n_features)
+        Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows).
     y : array-like of shape (n_rows,)
         Any two labels; the larger one in sorted order is the positive class.
     cv : int, float, splitter or iterable, default=5
-        Number of stratified folds, the share of rows of one stratified hold-out set, a splitter of scikit-learn, or an iterable
-        of pairs of row numbers (train, test).
+        Number of stratified folds, the share of rows of one stratified hold-out set, a splitter of scikit-learn, or an
+        iterable of pairs of row numbers (train, test).
     scoring : str or callable, default="balanced_accuracy"
         "accuracy", "balanced_accuracy", "f1", "jaccard", "matthews_corrcoef"; a function of :mod:`svmatlas.scoring`; or any
         function of the counts (tn, fp, fn, tp) of a fold that does not fall when a prediction becomes right (checked).
@@ -167,6 +171,8 @@ def select(
         Weights of the costs in training. Scores are not weighted, as in scikit-learn.
     groups : array-like of shape (n_rows,), optional
         Passed to the splitter.
+    kernel, gamma, degree, coef0
+        Kernel and its parameters, as in :func:`svmatlas.explore`; made anew from the training rows of each fold.
     region : ((lo, hi), (lo, hi)), optional
         Bounds for C+ and C-; hi may be infinite. Default: the entire quadrant.
     rule : "best", "one_se" or callable, default="best"
@@ -191,7 +197,8 @@ def select(
     _check_rule(rule)
     with make_bar(" steps") if progress else nullcontext() as bar:
         folds = make_folds(X, y, cv, sample_weight, groups, random_state)
-        plane = make_plane(folds, get_score(scoring), bias, region, n_jobs, random_state, deadline, bar)
+        model = {"bias": bias, "kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0, "region": region}
+        plane = make_plane(folds, get_score(scoring), model | {"n_jobs": n_jobs, "random_state": random_state}, deadline, bar)
         best = fresh_best()
         found = search(plane, best, deadline, bar)
         n_boxes, fragments = found.n_boxes, found.fragments
@@ -235,7 +242,7 @@ def _standard_error(plane: Plane, fragments: list[Box]) -> float:
 class Folds(NamedTuple):
     """Checked data and the rows of each fold."""
 
-    X: Floats
+    X: Any
     positive: npt.NDArray[np.bool_]
     weight: Floats | None
     splits: list[tuple[Ints, Ints]]
@@ -244,7 +251,7 @@ class Folds(NamedTuple):
 
 def make_folds(X: Any, y: Any, cv: Any, sample_weight: Any, groups: Any, random_state: Any) -> Folds:
     """Check the user's data and split them; ValueError with a clear text for anything wrong."""
-    X = check_array(X, dtype=np.float64, order="C", input_name="X")
+    X = check_rows(X)
     y = column_or_1d(y)
     check_consistent_length(X, y)
     if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
@@ -266,7 +273,7 @@ def make_folds(X: Any, y: Any, cv: Any, sample_weight: Any, groups: Any, random_
     return Folds(X, index == 1, weight, splits, classes)
 
 
-def _split(X: Floats, y: npt.NDArray[Any], cv: Any, groups: Any, random_state: Any) -> list[tuple[Ints, Ints]]:
+def _split(X: Any, y: npt.NDArray[Any], cv: Any, groups: Any, random_state: Any) -> list[tuple[Ints, Ints]]:
     if isinstance(cv, float | np.floating):
         if not 0 < cv < 1:
             raise ValueError(f"cv as a share of rows must lie between 0 and 1, got {cv}")
@@ -284,29 +291,26 @@ def _split(X: Floats, y: npt.NDArray[Any], cv: Any, groups: Any, random_state: A
 # The plane
 
 
-def make_plane(
-    folds: Folds, score: Score, bias: float, region: Any, n_jobs: int | None, random_state: Any, deadline: float, bar: Any
-) -> Plane:
-    """Maps of all folds, one after the other, and the zero curves of their held-out rows."""
-    bounds = check_bounds(region)
+def make_plane(folds: Folds, score: Score, model: dict[str, Any], deadline: float, bar: Any) -> Plane:
+    """Maps of all folds, one after the other, and the zero curves of their held-out rows. ``model``: arguments of explore."""
+    bounds = check_bounds(model["region"])
     polygon = make_region(bounds, 0).corners
-    seats = _seats(polygon, folds.X, bias)
+    seats = _seats(polygon)
     y = folds.positive.astype(int)
     tables = [make_table(score, int(y[test].sum()), int(test.size - y[test].sum())) for _, test in _checked(folds, score)]
     curves, signs, margins, points = [], [], [], []
     for k, (train, test) in enumerate(folds.splits):
         _show(bar, f"fold {k + 1} of {len(folds.splits)}")
         left = None if np.isinf(deadline) else max(0.9 * (deadline - time.monotonic()) / (len(folds.splits) - k), 1e-3)
-        atlas = explore(
-            folds.X[train], y[train], bias=bias, sample_weight=None if folds.weight is None else folds.weight[train],
-            region=region, time_budget=left, n_jobs=n_jobs, random_state=random_state,
-        )  # fmt: skip
-        rows, which = np.unique(folds.X[test], axis=0, return_inverse=True)
+        weight = None if folds.weight is None else folds.weight[train]
+        given = model["kernel"] == "precomputed"
+        X_train, X_test = (folds.X[part][:, train] if given else folds.X[part] for part in (train, test))
+        atlas = explore(X_train, y[train], sample_weight=weight, time_budget=left, **model)
+        rows, which = np.unique(inner_rows(atlas._problem, X_test), axis=0, return_inverse=True)
         found, positive, margin = zero_curves(atlas, rows, seats)
-        n = len(rows)
-        counts = np.zeros((2, n + 1), dtype=np.int32)
+        counts = np.zeros((2, len(rows) + 1), dtype=np.int32)  # the last is the unexplored part
         np.add.at(counts, (1 - y[test], which.ravel()), 1)
-        counts[1, n] = np.sum(y[test] == 0)
+        counts[1, -1] = np.sum(y[test] == 0)
         curves.append(found)
         signs.append(positive)
         margins.append(margin)
@@ -323,12 +327,10 @@ def _checked(folds: Folds, score: Score) -> list[tuple[Ints, Ints]]:
     return folds.splits
 
 
-def _seats(polygon: Floats, X: Floats, bias: float) -> Floats:
-    """Inner points of the region at costs of common size, at random."""
-    unit = 1.0 / max(float(np.mean(np.einsum("ij,ij->i", X, X))) + bias**2, np.finfo(float).tiny)
-    corners = polygon * np.where(polygon[:, 2:] == 0, unit, 1.0)
-    weights = np.random.default_rng(0).uniform(0.5, 1.5, size=(SEATS, len(corners)))
-    seats: Floats = weights @ corners
+def _seats(polygon: Floats) -> Floats:
+    """Inner points of the region, at random."""
+    random = np.random.default_rng(0)
+    seats: Floats = random.uniform(0.5, 1.5, size=(SEATS, len(polygon))) @ polygon
     return seats / seats[:, 2:]
 
 
@@ -377,7 +379,9 @@ class Found(NamedTuple):
 def fresh_best(n_front: int = 0) -> Best:
     """Nothing has been reached."""
     score = np.array([-np.inf, np.inf])
-    return Best(score, np.full(n_front, -1, dtype=np.int64), np.array([88172645463325252], dtype=np.uint64), np.zeros(1, np.int64))
+    return Best(
+        score, np.full(n_front, -1, dtype=np.int64), np.array([88172645463325252], dtype=np.uint64), np.zeros(1, np.int64)
+    )
 
 
 def search(plane: Plane, best: Best, deadline: float, bar: Any) -> Found:
