@@ -104,8 +104,7 @@ class Path:
         self.n_refined, self.n_exact = counts
 
     def __repr__(self) -> str:
-        (p, q), (u, v) = self._line.costs(np.array([self.start])), self._line.unit
-        return f"Path({self.breakpoints.size} events)"
+        return f"Path({self.breakpoints.size} events in [{self.start:g}, {self.stop:g}])"
 
     def costs(self, C: Any) -> tuple[Any, Any]:
         """The costs (C+, C-) at a parameter, each with the shape of C."""
@@ -114,7 +113,7 @@ class Path:
         return (float(pos[0]), float(neg[0])) if scalar else (pos, neg)
 
     def partition(self, C: float) -> Partition:
-        """Row numbers on the margin, inside and outside it; at a breakpoint, those after it. Rows of weight zero are in none."""
+        """Row numbers on the margin, inside and outside it; at a breakpoint, after it. Rows of weight zero are in none."""
         values, scalar = self._check(C)
         if not scalar:
             raise ValueError("partition takes one value of C")

@@ -6,7 +6,7 @@ corner in hand, the corner of that line with the path's line is nearer. A corner
 interval; if it is the goal, the walk is over, else the event is crossed. The predicates are those of polygon.py, and are never
 wrong, so a walk passes the same facets as an atlas of the same problem has along that line.
 
-The path's line and the goal are lines of the table like the sides of a region, but nothing is cut by them. Two places need care:
+The path's line and the goal stand in the table like the sides of a region, but nothing is cut by them. Two places need care:
 
 - Infinity. Where no point is inside the margin, alpha and all scores do not depend on the costs: nothing happens any more.
 - On an axis, say C+ = 0, the facet with a positive point on the margin is met in one point only (alpha_i = 0 and
@@ -27,6 +27,7 @@ from svmatlas.facet import (
     BETA,
     CHECKED,
     CODE,
+    CROSS,
     ETA,
     INSIDE,
     LENGTH,
@@ -71,7 +72,6 @@ from svmatlas.polygon import (
     ASKING,
     BROKEN,
     CLOSED,
-    CROSS,
     NO_CODE,
     NONE,
     _check_corner,
@@ -86,6 +86,9 @@ States = npt.NDArray[np.int8]
 
 NEARBY = 256
 """Points that are followed closely where there are many more: enough for some hundred events."""
+
+LONGEST = 63
+"""Longest wait in events: looking around takes about as long as one event with all points."""
 
 STRIDE = 256
 """Events between two looks at what was found, which are also the places where partitions are kept."""
@@ -170,16 +173,19 @@ class Near(NamedTuple):
     data: Data  # of the points nearby
     space: Space
     state: States
-    index: npt.NDArray[np.intp]  # which points they are
+    which: npt.NDArray[np.intp]  # which points they are
     place: npt.NDArray[np.intp]  # (N,) where each point is among them, -1 for points far off
     weights: Floats  # beta_0
     pull: Floats  # (2, d) of the points far off, in double-double
     pull_lo: Floats
     length: Floats  # (2,) of the pull
     mass: Floats  # (2,) sum of w_i |x_i| over the points far off inside the margin
-    count: npt.NDArray[np.int64]  # (2,) how many they are
+    number: npt.NDArray[np.int64]  # (2,) how many they are
     reach: Floats  # (1,) 0: not known
     entry: Floats  # (3,) where the path entered the facet in hand
+    patience: npt.NDArray[
+        np.int64
+    ]  # (2,) events to wait before the points nearby are looked for, and how long the last wait was
 
 
 def make_near(data: Data, region: Region) -> Near:
@@ -187,13 +193,11 @@ def make_near(data: Data, region: Region) -> Near:
     n, d = data.rows.shape
     size = NEARBY * max(1, d // 16)
     size = size if 2 * size <= n else 0
-    near = Data(
-        np.zeros((size, d)), np.zeros((d, size)), np.zeros((4, size)), np.zeros(size, np.int8), data.probe, data.rank
-    )
+    near = Data(np.zeros((size, d)), np.zeros((d, size)), np.zeros((4, size)), np.zeros(size, np.int8), data.probe, data.rank)
     return Near(
         near, make_space(near, region), np.zeros(size, np.int8), np.zeros(size, np.intp), np.full(n, -1),
         np.zeros(d), np.zeros((2, d)), np.zeros((2, d)), np.zeros(2), np.zeros(2), np.zeros(2, np.int64),
-        np.zeros(1), np.zeros(3),
+        np.zeros(1), np.zeros(3), np.zeros(2, np.int64),
     )  # fmt: skip
 
 
@@ -219,7 +223,7 @@ def _solve_nearby(t, near):
     """The maps of the facet from the points nearby and the pull of the others."""
     m = gather(t)
     for c in range(2):
-        if near.count[c] > 0:  # a vector with one rounding: it counts as one term of its length
+        if near.number[c] > 0:  # a vector with one rounding: it counts as one term of its length
             t.counts[N_PULL + c] += 1
             t.bound[REAL, MASS + c] += near.length[c]
             for j in range(t.column.shape[2]):
@@ -232,7 +236,7 @@ def _refine_nearby(t, near):
     """The same in double-double."""
     gather_dd(t)
     for c in range(2):
-        t.counts[N_PULL + c] += near.count[c]
+        t.counts[N_PULL + c] += near.number[c]
         t.bound[REAL, MASS + c] += near.mass[c]
         for j in range(t.column.shape[2]):
             t.column[PULL_HI, c, j], t.column[PULL_LO, c, j] = dd_add(
@@ -287,7 +291,7 @@ def _pull_of(t, near, i):
         near.pull[c, j], f = two_sum(near.pull[c, j], p)
         near.pull_lo[c, j] += f + (e + t.rows[i, j] * w_lo)
     near.mass[c] += w * t.point[NORM, i]
-    near.count[c] += 1
+    near.number[c] += 1
 
 
 @kernel
@@ -299,18 +303,18 @@ def _look_around(t, maps, v, near):
     for j in range(near.weights.size):
         near.weights[j] = (maps[P, j] * v[0] + maps[Q, j] * v[1] + maps[L, j] * v[2]) / v[2]
     slack = _slacks(t, near)
-    reach = np.partition(slack, near.index.size)[near.index.size]
+    reach = np.partition(slack, near.which.size)[near.which.size]
     if not (0.0 < reach < np.inf):
         return
     near.pull[:] = 0.0
     near.pull_lo[:] = 0.0
     near.mass[:] = 0.0
-    near.count[:] = 0
+    near.number[:] = 0
     n = 0
     for i in range(slack.size):
         near.place[i] = -1
         if slack[i] < reach:
-            near.index[n], near.place[i], near.state[n], near.data.axis[n] = i, n, t.state[i], t.axis[i]
+            near.which[n], near.place[i], near.state[n], near.data.axis[n] = i, n, t.state[i], t.axis[i]
             near.data.rows[n] = t.rows[i]
             near.data.columns[:, n] = t.rows[i]
             near.data.point[:, n] = t.point[:, i]
@@ -322,8 +326,8 @@ def _look_around(t, maps, v, near):
         for j in range(near.weights.size):
             near.pull[c, j], near.pull_lo[c, j] = two_sum(near.pull[c, j], near.pull_lo[c, j])
             square += near.pull[c, j] ** 2
-        near.length[c] = np.sqrt(square) + near.count[c] ** 2 * UNIT * near.mass[c]
-    if n == near.index.size:  # fewer only where slacks are equal
+        near.length[c] = np.sqrt(square) + near.number[c] ** 2 * UNIT * near.mass[c]
+    if n == near.which.size:  # fewer only where slacks are equal
         near.reach[0] = reach
 
 
@@ -337,6 +341,17 @@ class Steps(NamedTuple):
     code: npt.NDArray[np.int64]
     corner: Floats  # (n, 3) where the event is
     coarse: npt.NDArray[np.bool_]  # corners that even double-double does not know well
+
+
+@kernel
+def _be_patient(near, success):
+    """Where the points nearby did not do, because too many are tied, wait ever longer before they are tried again."""
+    if success:
+        near.patience[1] = 0
+    else:
+        near.reach[0] = 0.0
+        near.patience[1] = min(2 * near.patience[1] + 1, LONGEST)
+        near.patience[0] = near.patience[1]
 
 
 @kernel
@@ -369,12 +384,15 @@ def _follow(data, region, space, state, line, goal, answers, near, n, out):
                 _look_around(t, s.column[BETA], near.entry, near)
                 outcome, code = _exit_nearby(s, near, line, goal)
             if code >= 0:
-                code = 2 * near.index[code >> 1] + (code & 1)
+                code = 2 * near.which[code >> 1] + (code & 1)
+            _be_patient(near, outcome == CLOSED)
         if outcome != CLOSED:
             outcome, code = find_exit(t, line, goal)
             corner = t.corner[0, 0]
-            if outcome == CLOSED and near.index.size > 0 and not _is_in_reach(t, near):
-                _look_around(t, t.column[BETA], corner, near)
+            if outcome == CLOSED and near.which.size > 0:
+                near.patience[0] -= 1
+                if near.patience[0] < 0:
+                    _look_around(t, t.column[BETA], corner, near)
         if outcome != CLOSED or code == goal:
             return outcome, n
         if n > 0 and code == out.code[n - 1]:
@@ -421,12 +439,10 @@ class Walker:
                     new = answer(self.exact, state, asked)
                     answers = np.concatenate([answers, new]) if n == known else new
             if outcome not in (CLOSED, PUT_OFF):
-                raise EngineError(
-                    f"a path ends in a facet without extent (outcome {outcome}): margin {np.flatnonzero(state == MARGIN).tolist()},"
-                    f" inside {np.flatnonzero(state == INSIDE).tolist()}"
-                )
+                margin, inside = (np.flatnonzero(state == k).tolist() for k in (MARGIN, INSIDE))
+                raise EngineError(f"a path broke off (outcome {outcome}) in the facet with margin {margin}, inside {inside}")
             self._settle(before, steps, line, n)
-            yield Steps(*(array[:n] for array in steps))
+            yield Steps(steps.code[:n], steps.corner[:n], steps.coarse[:n])
             if outcome == CLOSED:
                 return
 
@@ -441,7 +457,7 @@ class Walker:
         for k in np.flatnonzero(steps.coarse[:n]):
             for code in steps.code[done:k].tolist():
                 state = crossed(state, code)
-            done = k
+            done = int(k)
             codes = [-1 - line, int(steps.code[k])]
             corner = np.array([float(v) for v in ExactFacet(self.exact, state).corners(codes)[0]])
             steps.corner[k] = np.where(steps.corner[k] == 0.0, 0.0, np.maximum(corner, 0.0))
@@ -455,7 +471,7 @@ class Walker:
 def tidy(line: Floats) -> Floats:
     """The same line with its largest entry near 1 in size; an axis is exactly (1, 0, 0) or (0, 1, 0)."""
     if np.count_nonzero(line) == 1:
-        return (line != 0.0).astype(float)
+        return np.array(line != 0.0, dtype=float)
     scaled: Floats = np.ldexp(line, -int(np.frexp(np.abs(line).max())[1])) + 0.0
     return scaled
 
@@ -466,15 +482,16 @@ def line_between(a: Floats, b: Floats) -> Floats:
 
 
 def line_across(line: Floats, c: Floats) -> Floats:
-    """A line that crosses another one at costs c: an axis if c is on it, else that of the cost that changes more, relatively."""
-    p, q, l = c
-    for k in (P, Q):
-        if c[k] == 0.0 and line[1 - k] == line[L] == 0.0:  # along the axis k
-            return tidy(np.array([l, 0.0, -p]) if k == Q else np.array([0.0, l, -q]))
-    for k in (P, Q):
-        if c[k] == 0.0:
-            return np.eye(3)[k]
-    return tidy(np.array([l, 0.0, -p]) if abs(line[Q]) * q >= abs(line[P]) * p else np.array([0.0, l, -q]))
+    """A line that crosses another one at costs c: an axis if c is on it, else that of one cost, the one that changes more."""
+    p, q, l = c.tolist()
+    fix_p, fix_q = tidy(np.array([l, 0.0, -p])), tidy(np.array([0.0, l, -q]))
+    if line[Q] == line[L] == 0.0:  # along the axis p = 0
+        return fix_q
+    if line[P] == line[L] == 0.0:
+        return fix_p
+    if p == 0.0 or q == 0.0:
+        return fix_p if p == 0.0 else fix_q
+    return fix_p if abs(line[Q]) * q >= abs(line[P]) * p else fix_q
 
 
 def state_at(problem: Problem, C_pos: float, C_neg: float) -> States:
