@@ -57,7 +57,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader has seen enough, as in "| head"
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
-    except (ValueError, OSError, ImportError, MemoryError) as error:
+    except OSError as error:
+        _complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return BAD_INPUT
+    except (ValueError, ImportError, MemoryError) as error:
         _complain(" ".join(str(error).split()) or type(error).__name__)
         return BAD_INPUT
 
@@ -185,6 +188,7 @@ def _add_validate(command: argparse.ArgumentParser) -> None:
 
 
 def _explore(arguments: argparse.Namespace) -> int:
+    _check_folder(arguments.output)
     table = _read(arguments)
     X, notes = _prepare(table, arguments)
     begin = time.perf_counter()
@@ -299,6 +303,7 @@ def _select(arguments: argparse.Namespace) -> int:
 
 
 def _plot(arguments: argparse.Namespace) -> int:
+    _check_folder(arguments.output)
     from svmatlas.plot import AtlasDisplay, use_files
 
     use_files()
@@ -414,12 +419,17 @@ def _about(source: str) -> Iterator[None]:
         raise DataError(f"{source}: {error}") from None
 
 
+def _check_folder(path: str) -> None:
+    """Complain before the work, not after it."""
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise DataError(f"{path}: the folder {folder} does not exist")
+
+
 @contextmanager
 def whole_file(path: str) -> Iterator[Path]:
     """A path to write to, in the same folder and with the same suffix; what is there is moved to ``path`` in the end."""
     goal = Path(path)
-    if not goal.parent.is_dir():
-        raise DataError(f"{path}: the folder {goal.parent} does not exist")
     handle, name = tempfile.mkstemp(prefix=f".{goal.stem}-", suffix=goal.suffix, dir=goal.parent)
     os.close(handle)
     draft = Path(name)

@@ -112,7 +112,10 @@ def _read_csv(name: str, content: bytes, label: str | None, n_features: int | No
     X = np.empty((len(grid.rows), len(features)))
     for i, row in enumerate(grid.rows):
         for k, j in enumerate(features):
-            X[i, k] = _number(row[j], lambda i=i, j=j: f"{name}, row {grid.lines[i]}, column {_show(grid, j)}")
+            try:
+                X[i, k] = _number(row[j])
+            except ValueError as error:
+                raise DataError(f"{name}, row {grid.lines[i]}, column {_show(grid, j)}: {error}") from None
     y = None if column is None else _csv_labels(name, grid, column)
     return Table(X, y, [grid.names[j] for j in features] if grid.named else None)
 
@@ -195,13 +198,16 @@ def _show(grid: _Grid, column: int) -> str:
     return repr(grid.names[column]) if grid.named else str(column)
 
 
-def _number(cell: str, where: Callable[[], str]) -> float:
+def _number(cell: str) -> float:
+    """A finite number; ValueError with what the cell is instead."""
+    if not cell:
+        raise ValueError("no value")
     try:
         value = float(cell)
     except ValueError:
-        raise DataError(f"{where()}: {_quote(cell)} is not a number" if cell else f"{where()}: no value") from None
+        raise ValueError(f"{_quote(cell)} is not a number") from None
     if not math.isfinite(value):
-        raise DataError(f"{where()}: {cell} is not a finite number")
+        raise ValueError(f"{cell} is not a finite number")
     return value
 
 
@@ -242,10 +248,13 @@ def _read_svmlight(name: str, content: bytes, label: str | None, n_features: int
         if not cells:
             continue
         where = f"{name}, row {number}"
-        _number(cells[0], lambda where=where: f"{where}, label")
+        try:
+            _number(cells[0])
+            for cell in cells[1:]:
+                _add_entry(cell, columns, values)
+        except ValueError as error:
+            raise DataError(f"{where}: {error}") from None
         labels.append(cells[0])
-        for cell in cells[1:]:
-            _add_entry(cell, where, columns, values)
         if len(set(columns[at[-1] :])) < len(columns) - at[-1]:
             raise DataError(f"{where}: an index occurs twice")
         at.append(len(columns))
@@ -261,16 +270,20 @@ def _read_svmlight(name: str, content: bytes, label: str | None, n_features: int
     return Table(X, _labels(labels), None)
 
 
-def _add_entry(cell: str, where: str, columns: list[int], values: list[float]) -> None:
+def _add_entry(cell: str, columns: list[int], values: list[float]) -> None:
+    """One index:value; ValueError with what it is instead."""
     index, colon, value = cell.partition(":")
     if index == "qid":
         return
-    if not colon or not index.isdecimal():
-        raise DataError(f"{where}: {_quote(cell)} is not index:value")
+    if not colon or not (index.isascii() and index.isdecimal()):
+        raise ValueError(f"{_quote(cell)} is not index:value")
     if int(index) > MOST_FEATURES:
-        raise DataError(f"{where}: the index {index} is larger than {MOST_FEATURES}")
+        raise ValueError(f"the index {index} is larger than {MOST_FEATURES}")
     columns.append(int(index))
-    values.append(_number(value, lambda: f"{where}, column {index}"))
+    try:
+        values.append(_number(value))
+    except ValueError as error:
+        raise ValueError(f"index {index}: {error}") from None
 
 
 # ----------------------------------------------------------------------------------------------------------------------
