@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from sklearn.metrics import balanced_accuracy_score
 
 import svmatlas
-from svmatlas.plot import AlphaDisplay, AtlasDisplay
+from svmatlas.plot import AlphaDisplay, AtlasDisplay, RocFrontierDisplay, SelectionDisplay
 from tests import cases
 
 mpl.use("Agg")
@@ -250,3 +250,68 @@ def test_without_matplotlib(small, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"svmatlas\[plot\]"):
         AtlasDisplay.from_atlas(small[2], resolution=10)
+
+
+@pytest.fixture(scope="module")
+def selection():
+    X, y = cases.gaussian(12, 18, 2, 0.7)
+    return svmatlas.select(X, y, cv=3)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_scores_are_those_of_the_cells(selection, scale):
+    display = SelectionDisplay.from_selection(selection, scale=scale, resolution=40)
+    p, q = display.plane.pixels(40)
+    held = np.isfinite(p)
+    np.testing.assert_array_equal(display.values[held], selection.score_at(p[held], q[held]))
+    assert np.isnan(display.values[~held]).all()
+    assert np.nanmax(display.values) <= selection.best_score
+    assert display.grid_score_ is None
+
+
+def test_a_grid_shows_what_it_lost(selection):
+    grid = np.geomspace(1e-2, 1e2, 4)
+    display = SelectionDisplay.from_selection(selection, resolution=20, grid=(grid, grid))
+    best = max(selection.score_at(a, b) for a in grid for b in grid)
+    assert display.grid_score_ == pytest.approx(best)
+    assert f"lost {selection.best_score - best:.4f}" in display.ax_.get_title()
+    dots, rings, star = display.ax_.lines
+    assert len(dots.get_xdata()) == 16
+    assert all(selection.score_at(*place) == best for place in rings.get_xydata())
+    np.testing.assert_allclose(star.get_xydata(), [[selection.C_pos, selection.C_neg]])
+
+
+def test_the_best_cells_are_outlined(selection):
+    display = SelectionDisplay.from_selection(selection, resolution=20, limits=((1e-4, 1e4), (1e-4, 1e4)))
+    outline = [c for c in display.ax_.collections if isinstance(c, LineCollection)][-1]
+    corners = np.concatenate([np.concatenate([cell.polygon, *cell.holes]) for cell in selection.cells])
+    corners = corners[corners[:, 2] > 0]
+    costs = corners[:, :2] / corners[:, 2:]
+    costs = costs[np.all((costs > 1e-4) & (costs < 1e4), axis=1)]
+    drawn = np.concatenate(outline.get_segments())
+    for corner in costs:
+        assert np.abs(drawn / corner - 1).sum(axis=1).min() < 1e-9
+
+
+def test_a_region_bounds_the_view_of_a_selection():
+    X, y = cases.gaussian(12, 18, 2, 0.7)
+    bounded = svmatlas.select(X, y, cv=3, region=((0.1, 1), (0.05, 2)))
+    display = SelectionDisplay.from_selection(bounded, resolution=20)
+    assert display.ax_.get_xlim() == (0.1, 1)
+    assert display.ax_.get_ylim() == (0.05, 2)
+    assert np.isfinite(display.values).all()
+    triangle = SelectionDisplay.from_selection(bounded, scale="triangle", resolution=20)
+    p, q = triangle.plane.pixels(20)
+    inside = (p >= 0.1) & (p <= 1) & (q >= 0.05) & (q <= 2)
+    np.testing.assert_array_equal(np.isfinite(triangle.values), inside)
+
+
+def test_roc_frontier():
+    X, y = cases.gaussian(12, 18, 2, 0.7)
+    frontier = svmatlas.roc_frontier(X, y, cv=3)
+    display = RocFrontierDisplay.from_frontier(frontier, points={"a guess": (0.5, 0.5)})
+    _, steps, dots, hull, guess = display.ax_.lines
+    np.testing.assert_array_equal(dots.get_xydata(), np.column_stack([frontier.fpr, frontier.tpr]))
+    np.testing.assert_array_equal(hull.get_xydata()[1:-1], np.column_stack([frontier.fpr, frontier.tpr])[frontier.hull])
+    assert np.all(np.diff(steps.get_ydata()) >= 0)
+    assert guess.get_label() == "a guess"

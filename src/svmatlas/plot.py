@@ -691,7 +691,7 @@ class SelectionDisplay:
             title += f", of the grid {self.grid_score_:.4f} (lost {chosen.best_score - self.grid_score_:.4f})"
         _outline(self.ax_, self.plane, chosen.cells)
         x, y = self.plane.project(np.array([chosen.C_pos, chosen.C_neg, 1.0]))
-        self.ax_.plot(x, y, "*", markersize=13, color=EVENT_COLORS[1], markeredgecolor="white", clip_on=False)
+        self.ax_.plot(x, y, "*", markersize=10, color=EVENT_COLORS[1], markeredgecolor="white", clip_on=False)
         self.ax_.set_title(title, fontsize="medium")
         return self
 
