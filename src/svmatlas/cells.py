@@ -10,7 +10,6 @@ chords. Cells that reach zero or infinite costs have no finite size there; they 
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -36,8 +35,11 @@ FAR = 2.0**-200
 CHORDS = 4
 """Chords per factor e along a bent edge."""
 
-ENOUGH = 1.01
+ENOUGH = 1.05
 """A point is deep enough if no other is deeper by this factor."""
+
+COARSE = 2.0**-8
+"""Least side of the squares that the search for it begins with, relative to the extent of the cell."""
 
 REACH = 10.0
 """The window reaches this factor beyond the finite corners of the cells."""
@@ -353,19 +355,6 @@ def _log_area(piece):
 
 
 @entry
-def _distance(chords, x, y):
-    """Distance of a point from the nearest of some chords (n, 4)."""
-    best = np.inf
-    for k in range(chords.shape[0]):
-        a, b, c, d = chords[k]
-        u, v = c - a, d - b
-        length = u * u + v * v
-        t = 0.0 if length == 0.0 else min(1.0, max(0.0, ((x - a) * u + (y - b) * v) / length))
-        best = min(best, (x - a - t * u) ** 2 + (y - b - t * v) ** 2)
-    return np.sqrt(best)
-
-
-@entry
 def _holds(piece, c):
     """Whether a convex polygon holds a point."""
     m = piece.shape[0]
@@ -378,39 +367,47 @@ def _holds(piece, c):
     return True
 
 
+@entry
+def _depths(squares, corners, at, chords):
+    """Distance of each point (n, 2) from the nearest chord, negative if no convex polygon holds it."""
+    out = np.empty(squares.shape[0])
+    for n in range(squares.shape[0]):
+        x, y = squares[n]
+        best = np.inf
+        for k in range(chords.shape[0]):
+            a, b, c, d = chords[k]
+            u, v = c - a, d - b
+            length = u * u + v * v
+            t = 0.0 if length == 0.0 else min(1.0, max(0.0, ((x - a) * u + (y - b) * v) / length))
+            best = min(best, (x - a - t * u) ** 2 + (y - b - t * v) ** 2)
+        inside, point = False, np.array([np.exp(x), np.exp(y), 1.0])
+        for k in range(at.size - 1):
+            inside = inside or _holds(corners[at[k] : at[k + 1]], point)
+        out[n] = np.sqrt(best) if inside else -np.sqrt(best)
+    return out
+
+
 def deepest(pieces: list[Floats], rings: list[Floats], window: Window) -> tuple[float, float]:
-    """The costs deepest inside a cell, in decades within a window: squares are quartered, those that may hold them first."""
+    """The costs deepest inside a cell, in decades within a window: squares that may hold them are quartered."""
     pieces = [clipped for clipped in (_clipped(piece, window) for piece in pieces) if len(clipped) > 2]
-    corners = _logs(np.concatenate(pieces))
-    low, high = corners.min(axis=0), corners.max(axis=0)
+    corners, at = np.concatenate(pieces), np.cumsum([0, *map(len, pieces)])
     chords = _border_chords(rings, window)
-    best, where = 0.0, low
-    heap: list[tuple[float, float, float, float]] = []
-
-    def look(x: float, y: float, half: float) -> None:
-        nonlocal best, where
-        depth = float(_distance(chords, x, y))
-        point = np.array([np.exp(x), np.exp(y), 1.0])
-        inside = any(_holds(piece, point) for piece in pieces)
-        if inside and depth > best:
-            best, where = depth, np.array([x, y])
-        reach = half * np.sqrt(2.0) + (depth if inside else -depth)
-        if reach > ENOUGH * best:
-            heapq.heappush(heap, (-reach, x, y, half))
-
-    for piece in pieces:
-        x, y = _logs((piece / piece.sum(axis=1, keepdims=True)).mean(axis=0))
-        look(float(x), float(y), 0.0)
-    size = max(float((high - low).min()), 1e-3 * float((high - low).max()), np.finfo(float).tiny)
-    grid = [np.arange(low[i] + size / 2, high[i] + size / 2, size) for i in range(2)]
-    for x in grid[0]:
-        for y in grid[1]:
-            look(float(x), float(y), size / 2)
-    while heap and -heap[0][0] > ENOUGH * best:
-        _, x, y, half = heapq.heappop(heap)
-        for a in (-half / 2, half / 2):
-            for b in (-half / 2, half / 2):
-                look(x + a, y + b, half / 2)
+    logs = _logs(corners)
+    low, high = logs.min(axis=0), logs.max(axis=0)
+    points = _logs(np.array([(piece / piece.sum(axis=1, keepdims=True)).mean(axis=0) for piece in pieces]))
+    depth = _depths(points, corners, at, chords)
+    best, where = depth.max(), points[depth.argmax()]
+    half = max(float((high - low).min()), COARSE * float((high - low).max())) / 2
+    grid = np.meshgrid(*(np.arange(low[i] + half, high[i] + half, 2 * half) for i in range(2)))
+    points = np.column_stack([axis.ravel() for axis in grid])
+    while points.size and half > 0:
+        depth = _depths(points, corners, at, chords)
+        if depth.max() > best:
+            best, where = depth.max(), points[depth.argmax()]
+        points = points[depth + np.sqrt(2.0) * half > ENOUGH * best]
+        half /= 2
+        steps = half * np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]])
+        points = (points[:, None] + steps).reshape(-1, 2)
     return float(np.exp(where[0])), float(np.exp(where[1]))
 
 

@@ -221,7 +221,7 @@ def _choose(rule: Rule, cells: list[Cell]) -> int:
     if rule == "best":
         return 0
     if rule == "one_se":
-        return int(np.argmin([sum(cell.center) for cell in cells]))
+        return min(range(len(cells)), key=lambda k: sum(cells[k].center))
     index = rule(cells)  # type: ignore[operator]
     if not (isinstance(index, int | np.integer) and 0 <= index < len(cells)):
         raise ValueError(f"rule must return an index of one of the {len(cells)} cells, got {index!r}")
