@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.atlas import ALARM, Partition
+from svmatlas.atlas import Partition
 from svmatlas.doubledouble import entry
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, L, P, Q, Region
 from svmatlas.layers import cross
 from svmatlas.problem import Problem, check_bounds, make_problem, make_region
 from svmatlas.progress import make_bar
-from svmatlas.solve import Solution, solve, solve_exactly
+from svmatlas.solve import ALARM, Solution, solve, solve_exactly
 from svmatlas.walk import Steps, Walker, line_across, line_between, state_at, tidy
 
 __all__ = ["Path", "ray", "segment", "state_at"]
