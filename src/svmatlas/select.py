@@ -209,7 +209,7 @@ def select(
     cells = make_cells(plane, fragments)
     cell = cells[_choose(rule, cells)]
     top = max(c.score for c in cells)
-    certified = found.upper_bound <= top + EQUAL
+    certified = bool(found.upper_bound <= top + EQUAL)
     return Selection(
         top, *cell.center, cell.fold_scores, cell, cells, top if certified else found.upper_bound, certified, plane.n_curves,
         n_boxes, folds.classes, plane,
