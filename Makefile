@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: test demo bench lint clean
+.PHONY: test demo bench lint docs paper clean
 
 $(VENV)/.%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -13,11 +13,17 @@ $(VENV)/.%: pyproject.toml
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(ARGS)
 
-demo: $(VENV)/.progress
-	$(BIN)/python -m svmatlas.demo
+demo: $(VENV)/.demo
+	$(BIN)/python -m svmatlas demo
 
 bench: $(VENV)/.bench
 	$(BIN)/python bench/bench.py $(ARGS)
+
+paper: $(VENV)/.demo
+	$(BIN)/python examples/paper/run.py $(ARGS)
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/build
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
@@ -25,4 +31,4 @@ lint: $(VENV)/.lint
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info src/*.egg-info
+	rm -rf $(VENV) build dist *.egg-info src/*.egg-info docs/build demo examples/paper/out

@@ -1,12 +1,37 @@
-"""The examples of the README run as written."""
+"""The examples of the README and of the guide run as written."""
 
 from __future__ import annotations
 
 import doctest
+import re
+import shlex
 from pathlib import Path
 
+import numpy as np
+import pytest
 
-def test_examples():
-    result = doctest.testfile(str(Path(__file__).parents[1] / "README.md"), module_relative=False)
-    assert result.attempted >= 8
+from svmatlas.cli import main
+from tests import cases
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.mark.parametrize(("name", "least"), [("README.md", 11), ("docs/guide.md", 20)])
+def test_examples(name, least):
+    result = doctest.testfile(str(ROOT / name), module_relative=False)
+    assert result.attempted >= least
     assert result.failed == 0
+
+
+def test_shell_lines(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    X, y = cases.gaussian(10, 20, 2, 1.0)
+    np.savetxt("data.csv", np.column_stack([X, y]), delimiter=",", header="a,b,sick", comments="", fmt="%.6f")
+    np.savetxt("new.csv", X[:4], delimiter=",", header="a,b", comments="", fmt="%.6f")
+    block = re.search(r"```sh\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL).group(1)
+    lines = [shlex.split(line) for line in block.splitlines()]
+    assert len(lines) == 5
+    for program, *argv in lines:
+        assert program == "svmatlas"
+        assert main(argv) == 0
+    assert "valid, complete" in capsys.readouterr().out

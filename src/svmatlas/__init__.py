@@ -1,23 +1,37 @@
 """svmatlas: the whole map of every asymmetric-cost linear SVM, exactly."""
 
 from svmatlas.atlas import Atlas, Facet, Partition
+from svmatlas.cells import Cell
+from svmatlas.crossval import AsymmetricSVCCV
 from svmatlas.estimators import AsymmetricSVC, AtlasSVC
 from svmatlas.explore import explore
 from svmatlas.files import FileError, load
 from svmatlas.layers import EngineError
+from svmatlas.ray import Path, ray, segment
+from svmatlas.roc import Frontier, roc_frontier
+from svmatlas.select import Selection, select
 from svmatlas.validate import Report
 from svmatlas.version import __version__
 
 __all__ = [
     "AsymmetricSVC",
+    "AsymmetricSVCCV",
     "Atlas",
     "AtlasSVC",
+    "Cell",
     "EngineError",
     "Facet",
     "FileError",
+    "Frontier",
     "Partition",
+    "Path",
     "Report",
+    "Selection",
     "__version__",
     "explore",
     "load",
+    "ray",
+    "roc_frontier",
+    "segment",
+    "select",
 ]

@@ -123,6 +123,8 @@ class Atlas:
         Edges of the facets in order (counter-clockwise in (C+, C-)), and the vertex at the end of each.
     facet_is_tie : ndarray of shape (F,)
         Facets without area: they exist only because ties are split by a jitter of 1e-13.
+    notes : dict
+        Empty; for what should be saved with the map, as JSON knows it (names of features, how they were scaled, ...).
     n_refined, n_exact : int
         Predicates that doubles could not decide, by the level that did: double-double, exact integers.
 
@@ -133,6 +135,7 @@ class Atlas:
         self._mesh = mesh
         self.region = bounds
         self.complete = complete
+        self.notes: dict[str, Any] = {}
         self.classes_ = problem.classes
         self.n_refined = counts["n_refined"]
         self.n_exact = counts["n_exact"]

@@ -13,25 +13,18 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted
 
 from svmatlas.atlas import Atlas
-from svmatlas.explore import explore, walk_to
-from svmatlas.facet import INSIDE
-from svmatlas.layers import make_words
+from svmatlas.explore import explore
 from svmatlas.problem import Problem, check_bounds, make_problem, make_region
 from svmatlas.solve import ALARM, Solution, solve, solve_exactly
+from svmatlas.walk import state_at
 
 Floats = npt.NDArray[np.float64]
-
-AIM = 2.0**-30
-"""Relative width of the region around its goal that a walk is given: it is then aimed at the goal itself."""
 
 
 def solve_at(problem: Problem, C_pos: float, C_neg: float) -> Solution:
     """The solution at one pair of finite costs, without an atlas."""
     region = make_region(check_bounds(None), problem.cost_exponent)
-    state = np.full(problem.n_points, INSIDE, dtype=np.int8)
-    words = make_words(problem.n_points, np.random.default_rng(problem.seed))
-    goal = tuple((c * (1 - AIM), c * (1 + AIM)) if c > 0 else (0.0, np.finfo(float).tiny) for c in (C_pos, C_neg))
-    state = walk_to(problem, state, words, (C_pos, C_neg), (goal[0], goal[1]))
+    state = state_at(problem, C_pos, C_neg)
     c = problem.homogeneous(np.array([C_pos]), np.array([C_neg]))
     solution = solve(problem.data, region, state[None], c)
     if solution.gap[0] > ALARM:

@@ -8,24 +8,20 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from svmatlas.atlas import Atlas
 from svmatlas.facet import INSIDE
-from svmatlas.layers import Engine, Layer, crossed, first_layer, make_words
-from svmatlas.locate import SHORT, distances
-from svmatlas.mesh import Recorder
-from svmatlas.problem import Bounds, Problem, check_bounds, make_problem, make_region
+from svmatlas.mesh import Joiner
+from svmatlas.problem import Bounds, check_bounds, make_problem
 from svmatlas.progress import make_bar
-
-CHUNK = 4096
-"""Facets closed between two looks at the clock: some 0.1 s."""
+from svmatlas.tiles import Surveyor
+from svmatlas.walk import state_at
 
 INWARD = 2.0**-20
-"""The walk to a start aims this far from it towards the middle of the region, so that it ends inside a facet."""
+"""The start is moved this far towards the middle of the region, so that it is inside a facet of the region."""
 
 NARROW = 2.0**-10
-"""Relative width of a region below which the walk aims at its middle: its end is uncertain by 2^-34."""
+"""Relative width of a region below which the start is moved to its middle."""
 
 
 def explore(
@@ -95,69 +91,24 @@ def explore(
     limit = _check_limit(max_facets, time_budget)
     jobs = _count_jobs(n_jobs)
     problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0)
-    words = make_words(problem.n_points, np.random.default_rng(problem.seed))
     state = np.full(problem.n_points, INSIDE, dtype=np.int8)
     if start is not None or bounds[0][0] > 0 or bounds[1][0] > 0:
-        state = walk_to(problem, state, words, start or (bounds[0][0], bounds[1][0]), bounds)
-    area = make_region(bounds, problem.cost_exponent)
-    engine = Engine(problem.data, area, words, jobs)
-    recorder = Recorder(state)
+        state = state_at(problem, *_inside(start or (bounds[0][0], bounds[1][0]), bounds))
+    surveyor = Surveyor(problem, bounds)
+    joiner = Joiner(surveyor.words, surveyor.region, problem.data.axis)
+    complete = True
     with _bar(progress) as show:
-        complete = _run(engine, first_layer(state, words, problem.data), recorder, *limit, show)
-    counts = {"n_refined": engine.n_refined, "n_exact": engine.n_exact}
-    return Atlas(problem, bounds, recorder.finish(), complete, counts)
-
-
-def _run(engine: Engine, layer: Layer, recorder: Recorder, max_facets: float, deadline: float, show: Any) -> bool:
-    """Layer after layer until none is left (True) or a limit is met (False)."""
-    before = layer._replace(keys=layer.keys[:0])
-    try:
-        while layer.keys.size:
-            count = int(min(layer.keys.size, max_facets - recorder.n_facets))
-            if count == 0 or (time.monotonic() > deadline and recorder.n_facets > 0):
-                return False
-            closed = engine.cef(layer, count, CHUNK, deadline)
-            following, neighbours = engine.grow(before, layer, closed)
-            recorder.add(layer, closed, neighbours)
-            show(recorder, closed)
-            if closed.at.size - 1 < layer.keys.size:
-                return False
-            before, layer = layer, following
-    except KeyboardInterrupt:
-        if recorder.n_facets == 0:
-            raise
-        return False
-    return True
+        for facets in surveyor.survey(state, start or (bounds[0][0], bounds[1][0]), jobs, *limit):
+            joiner.add(facets)
+            show(facets, surveyor)
+            complete = complete and facets.outcome == CLOSED
+    complete = complete and surveyor.complete
+    counts = {"n_refined": surveyor.engine.n_refined, "n_exact": surveyor.engine.n_exact}
+    return Atlas(problem, bounds, joiner.finish(state), complete, counts)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # The start
-
-
-def walk_to(
-    problem: Problem, state: npt.NDArray[np.int8], words: npt.NDArray[np.uint64], goal: tuple[float, float], bounds: Bounds
-) -> npt.NDArray[np.int8]:
-    """Partition of a facet at some costs: from the origin always through the edge that the goal is furthest beyond.
-
-    Each facet on the way is closed exactly, so the KKT conditions hold at the end as they do at the origin.
-    """
-    engine = Engine(problem.data, make_region(check_bounds(None), problem.cost_exponent), words)
-    goal_c = problem.homogeneous(*np.array(_inside(goal, bounds))[:, None])[0]
-    random = np.random.default_rng(problem.seed)
-    seen: set[int] = set()
-    while True:
-        layer = first_layer(state, words, problem.data)
-        closed = engine.cef(layer, 1)
-        beyond = distances(closed.corner, goal_c)
-        beyond[closed.code < 0] = np.inf
-        if not beyond.min() < -SHORT:
-            return state
-        # The edge that the goal is furthest beyond; a facet that is seen again is left by any edge that leads nearer.
-        edge = int(beyond.argmin())
-        if int(layer.keys[0]) in seen:
-            edge = int(random.choice(np.flatnonzero(beyond < -SHORT)))
-        seen.add(int(layer.keys[0]))
-        state = crossed(state, int(closed.code[edge]))
 
 
 def _inside(goal: tuple[float, float], bounds: Bounds) -> tuple[float, float]:

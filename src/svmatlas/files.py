@@ -155,6 +155,7 @@ def _take_apart(atlas: Atlas) -> tuple[dict[str, Array], dict[str, Any]]:
         "rank": problem.data.rank,
         "seed": problem.seed,
         "object_labels": is_object,
+        "notes": atlas.notes,
     }
     return whole, parameters
 
@@ -252,7 +253,9 @@ def _put_together(arrays: dict[str, Array], parameters: dict[str, Any]) -> Atlas
     _check_numbers(problem, mesh)
     (a, b), (c, d) = ((lo, np.inf if hi is None else hi) for lo, hi in parameters["region"])
     counts = {"n_refined": parameters["n_refined"], "n_exact": parameters["n_exact"]}
-    return Atlas(problem, ((a, b), (c, d)), mesh, parameters["complete"], counts)
+    atlas = Atlas(problem, ((a, b), (c, d)), mesh, parameters["complete"], counts)
+    atlas.notes.update(parameters["notes"])
+    return atlas
 
 
 def _check_numbers(problem: Problem, mesh: Mesh) -> None:

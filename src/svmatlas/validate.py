@@ -20,7 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.utils import check_random_state
 
-from svmatlas.facet import MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, L
+from svmatlas.doubledouble import entry
+from svmatlas.facet import MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, P
 from svmatlas.maps import affine_maps
 from svmatlas.mesh import BOUNDARY, OPEN, Mesh
 from svmatlas.progress import make_bar
@@ -46,7 +47,7 @@ POLISH = 1e-10
 """Maps with entries that have a larger relative error bound than this are refined before they are checked."""
 
 CHUNK = 128
-"""Facets whose conditions are checked at once: some (4 x 128, N) arrays."""
+"""Facets whose conditions are checked at once: some (128, 3, N) arrays."""
 
 SCALES = (2.0**-20, 1.0, 2.0**20)
 """Factors of each cost at which the coverage is measured: around costs of 1e-6, 1 and 1e6 (in units of the data)."""
@@ -193,22 +194,37 @@ def _coverage(atlas: Atlas) -> tuple[float, npt.NDArray[np.intp]]:
 def _violations(atlas: Atlas, first: int, states: npt.NDArray[np.int8]) -> Floats:
     """Largest relative violation of the conditions of optimality at the corners of facets ``first``, ..., with jitter."""
     data, mesh = atlas._problem.data, atlas._mesh
-    alpha_map, beta_map = affine_maps(data, atlas._region, states, jitter=1.0, accuracy=POLISH)
+    alpha, beta = affine_maps(data, atlas._region, states, jitter=1.0, accuracy=POLISH)
+    scores, lengths = beta @ data.columns, np.linalg.norm(beta, axis=2)
     at = mesh.facet_at[first : first + states.shape[0] + 1]
-    facet = np.repeat(np.arange(states.shape[0]), np.diff(at))
-    v = mesh.vertices[mesh.facet_vertices[at[0] : at[-1]]]
-    state, margin = states[facet], states[facet] == MARGIN
-    terms = np.einsum("kci,kc->ki", np.abs(alpha_map)[facet], v)
-    alpha = np.einsum("kci,kc->ki", alpha_map[facet], v)
-    bound = (data.point[WEIGHT] + data.point[WEIGHT_LO]) * v[:, data.axis]
-    scores = np.einsum("kcj,kc->kj", beta_map[facet], v) @ data.columns
-    scores -= v[:, L, None] * (1.0 + data.point[TARGET_LO])
-    length = np.einsum("kc,kc->k", np.linalg.norm(beta_map, axis=2)[facet], v)
-    wrong = np.where(margin, np.maximum(-alpha, alpha - bound), np.where(state == OUTSIDE, -scores, scores))
-    size = np.where(margin, terms + bound, length[:, None] * data.point[NORM] + v[:, L, None])
-    relative = np.nan_to_num(np.divide(wrong, size, out=np.zeros_like(wrong), where=size > 0), nan=np.inf)
-    worst: Floats = np.maximum.reduceat(relative.max(axis=1, initial=0.0), at[:-1] - at[0])
+    worst: Floats = _worst_corners(
+        mesh.vertices, at, mesh.facet_vertices, states, alpha, scores, lengths, data.point, data.axis
+    )
     return worst
+
+
+@entry
+def _worst_corners(vertices, at, corners, states, alpha, scores, lengths, point, axis):
+    """Per facet the largest violation over its corners and all points, relative to the size of its terms."""
+    out = np.zeros(states.shape[0])
+    for f in range(states.shape[0]):
+        for j in range(at[f], at[f + 1]):
+            p, q, l = vertices[corners[j]]
+            length = lengths[f, 0] * p + lengths[f, 1] * q + lengths[f, 2] * l
+            for i in range(states.shape[1]):
+                if states[f, i] == MARGIN:
+                    a, b, c = alpha[f, 0, i] * p, alpha[f, 1, i] * q, alpha[f, 2, i] * l
+                    bound = (point[WEIGHT, i] + point[WEIGHT_LO, i]) * (p if axis[i] == P else q)
+                    wrong = max(-(a + b + c), a + b + c - bound)
+                    size = abs(a) + abs(b) + abs(c) + bound
+                else:
+                    wrong = scores[f, 0, i] * p + scores[f, 1, i] * q + scores[f, 2, i] * l
+                    wrong -= l * (1.0 + point[TARGET_LO, i])
+                    wrong = -wrong if states[f, i] == OUTSIDE else wrong
+                    size = length * point[NORM, i] + l
+                if not wrong <= out[f] * size:  # also where one of them is not a number
+                    out[f] = wrong / size if wrong < np.inf and 0.0 < size < np.inf else np.inf
+    return out
 
 
 def _check_kkt(atlas: Atlas, progress: bool) -> tuple[float, int]:

@@ -1,0 +1,8 @@
+"""``python -m svmatlas``: the command line."""
+
+import sys
+
+from svmatlas.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,423 @@
+"""Convex fragments -> the cells that they are parts of, their borders, their size, and the point deepest inside.
+
+Fragments come from splitting boxes (arrangement.py), and each edge carries the name of the split that made it. So two
+fragments are neighbours only across one split, where they are intervals of one line that overlap; they are parts of one cell
+if the predictions are the same in both. What no neighbour of the same cell covers is the border of the cell.
+
+Sizes and depths are measured in decades, (log10 C+, log10 C-), in which straight lines are bent: edges are followed by short
+chords. Cells that reach zero or infinite costs have no finite size there; they are measured within a *window*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from svmatlas.arrangement import SAME, Box
+from svmatlas.doubledouble import entry
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+JOINED = 8 * SAME
+"""Relative distance below which ends of edges are one corner: each was put on a line to within SAME."""
+
+FAR = 2.0**-200
+"""Costs below this share of the largest, and its inverse, stand for zero and infinity in logarithms."""
+
+CHORDS = 4
+"""Chords per factor e along a bent edge."""
+
+ENOUGH = 1.05
+"""A point is deep enough if no other is deeper by this factor."""
+
+COARSE = 2.0**-8
+"""Least side of the squares that the search for it begins with, relative to the extent of the cell."""
+
+REACH = 10.0
+"""The window reaches this factor beyond the finite corners of the cells."""
+
+
+class Window(NamedTuple):
+    """Bounds of (log10 C+, log10 C-)."""
+
+    low: Floats  # (2,)
+    high: Floats  # (2,)
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """A part of the plane of costs in which all predictions for all held-out rows are the same.
+
+    Attributes
+    ----------
+    polygon : ndarray of shape (m, 3)
+        Its border, counter-clockwise, in homogeneous costs (p, q, l): C+ = p/l, C- = q/l, and l = 0 is infinity.
+    holes : list of ndarrays of shape (m, 3)
+        Borders of what lies inside the cell but is not part of it, clockwise.
+    pieces : list of ndarrays of shape (m, 3)
+        Convex polygons that make up the cell.
+    score : float
+        Mean score.
+    fold_scores : ndarray of shape (n_folds,)
+        Score of each fold.
+    area : float
+        Area in square decades, of (log10 C+, log10 C-), within the window of the selection.
+    unbounded : bool
+        The cell reaches infinite costs.
+    at_edge : bool
+        The cell touches a side of the region other than the axes and infinity: better costs may lie beyond.
+    center : (float, float)
+        The costs (C+, C-) deepest inside the cell, in decades and within the window.
+
+    """
+
+    polygon: Floats
+    holes: list[Floats]
+    pieces: list[Floats]
+    score: float
+    fold_scores: Floats
+    area: float
+    unbounded: bool
+    at_edge: bool
+    _window: Window = field(repr=False)
+
+    @cached_property
+    def center(self) -> tuple[float, float]:
+        """The costs deepest inside."""
+        return deepest(self.pieces, [self.polygon, *self.holes], self._window)
+
+    def contains(self, C_pos: float, C_neg: float) -> bool:
+        """Whether some costs lie in the cell or on its border."""
+        point = np.array([C_pos, C_neg, 1.0])
+        return any(_holds(piece, point) for piece in self.pieces)
+
+
+class Parts(NamedTuple):
+    """A cell before it is measured: its fragments and its borders."""
+
+    boxes: list[Box]
+    rings: list[Floats]
+    sides: set[int]  # sides of the region that it touches
+
+
+def join(boxes: list[Box]) -> list[Parts]:
+    """Put fragments together to cells."""
+    if not boxes:
+        return []
+    edges = _edges(boxes)
+    pairs = _overlaps(edges, np.array([box.key[0] for box in boxes]))
+    graph = coo_array((np.ones(len(pairs)), (edges.owner[pairs[:, 0]], edges.owner[pairs[:, 1]])), shape=(len(boxes),) * 2)
+    n_cells, cell = connected_components(graph, directed=False)
+    same = cell[edges.owner[pairs[:, 0]]] == cell[edges.owner[pairs[:, 1]]]
+    begin, end, owner = _borders(edges, pairs[same])
+    out = []
+    for k in range(n_cells):
+        mine = cell[owner] == k
+        sides = {int(-1 - code) for code in edges.code[cell[edges.owner] == k] if code < 0}
+        out.append(Parts([boxes[i] for i in np.flatnonzero(cell == k)], _rings(begin[mine], end[mine]), sides))
+    return out
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Neighbours
+
+
+class _Edges(NamedTuple):
+    begin: Floats  # (E, 3)
+    end: Floats
+    code: Ints
+    owner: Ints  # number of the fragment
+    low: Floats  # (E,) place along the line of the edge
+    high: Floats
+    turned: npt.NDArray[np.bool_]  # the begin is the high end
+
+
+def _edges(boxes: list[Box]) -> _Edges:
+    """All edges with their places along their lines."""
+    begin = np.concatenate([box.corners for box in boxes])
+    end = np.concatenate([np.roll(box.corners, -1, axis=0) for box in boxes])
+    code = np.concatenate([box.codes for box in boxes])
+    owner = np.repeat(np.arange(len(boxes)), [len(box.codes) for box in boxes])
+    places = np.zeros((len(code), 2))
+    order = np.argsort(code >> 1, kind="stable")
+    logs = _logs(begin), _logs(end)
+    for group in np.split(order, np.flatnonzero(np.diff(code[order] >> 1)) + 1):
+        ends = np.stack([logs[0][group], logs[1][group]], axis=1)  # (n, 2, 2)
+        u, v = ends[..., 0], ends[..., 1]
+        # Along a line each of the three ratios rises, falls or stays; the one that changes most tells places apart best.
+        ratios = [u, v, u - v]
+        places[group] = max(ratios, key=np.ptp)
+    return _Edges(begin, end, code, owner, places.min(axis=1), places.max(axis=1), places[:, 0] > places[:, 1])
+
+
+def _overlaps(edges: _Edges, key: npt.NDArray[np.uint64]) -> Ints:
+    """Pairs of edges of fragments with the same predictions, on two sides of a split, that share more than a point."""
+    pairs = []
+    split = np.flatnonzero(edges.code >= 0)
+    order = split[np.lexsort((edges.low[split], key[edges.owner[split]], edges.code[split] >> 1))]
+    line, name = edges.code[order] >> 1, key[edges.owner[order]]
+    cuts = np.flatnonzero((np.diff(line) != 0) | (name[1:] != name[:-1])) + 1
+    for group in np.split(order, cuts):
+        if group.size < 2:
+            continue
+        left, right = group[edges.code[group] % 2 == 0], group[edges.code[group] % 2 == 1]
+        overlap = np.minimum(edges.high[left][:, None], edges.high[right]) - np.maximum(
+            edges.low[left][:, None], edges.low[right]
+        )
+        a, b = np.nonzero(overlap > JOINED)
+        pairs.append(np.column_stack([left[a], right[b]]))
+    return np.concatenate(pairs) if pairs else np.empty((0, 2), dtype=np.int64)
+
+
+def _borders(edges: _Edges, pairs: Ints) -> tuple[Floats, Floats, Ints]:
+    """Parts of edges that no edge paired with them covers: begins, ends, fragments."""
+    both = np.concatenate([pairs, pairs[:, ::-1]])
+    both = both[np.argsort(both[:, 0], kind="stable")]
+    at = np.searchsorted(both[:, 0], np.arange(edges.code.size + 1))
+    alone = np.flatnonzero(np.diff(at) == 0)
+    begins, ends, owners = [edges.begin[alone]], [edges.end[alone]], [edges.owner[alone]]
+    for e in np.flatnonzero(np.diff(at) > 0):
+        others = both[at[e] : at[e + 1], 1]
+        others = others[np.argsort(edges.low[others])]
+        low, high = _ends(edges, int(e))
+        place, corner, gaps = edges.low[e], low, []
+        for o in others:
+            near, far = _ends(edges, o)
+            if edges.low[o] > place + JOINED:
+                gaps.append((corner, near))
+            if edges.high[o] > place:
+                place, corner = edges.high[o], far
+        if edges.high[e] > place + JOINED:
+            gaps.append((corner, high))
+        for a, b in gaps:
+            begins.append((b if edges.turned[e] else a)[None])
+            ends.append((a if edges.turned[e] else b)[None])
+            owners.append(edges.owner[e : e + 1])
+    return np.concatenate(begins), np.concatenate(ends), np.concatenate(owners)
+
+
+def _ends(edges: _Edges, e: int) -> tuple[Floats, Floats]:
+    """Low and high end of an edge."""
+    ends = edges.begin[e], edges.end[e]
+    return (ends[1], ends[0]) if edges.turned[e] else ends
+
+
+def _rings(begin: Floats, end: Floats) -> list[Floats]:
+    """Chain directed edges to closed rings, the outer one first."""
+    n = len(begin)
+    points = np.concatenate([begin, end])
+    near = cKDTree(_logs(points)).query_pairs(JOINED, output_type="ndarray")
+    graph = coo_array((np.ones(len(near)), (near[:, 0], near[:, 1])), shape=(2 * n, 2 * n))
+    _, corner = connected_components(graph, directed=False)
+    follow: dict[int, list[int]] = {}
+    for e in range(n):
+        if corner[e] != corner[n + e]:
+            follow.setdefault(int(corner[e]), []).append(e)
+    rings = []
+    while follow:
+        first = here = next(iter(follow))
+        ring = []
+        while here in follow:
+            e = follow[here].pop()
+            if not follow[here]:
+                del follow[here]
+            ring.append(begin[e])
+            here = int(corner[n + e])
+            if here == first:
+                break
+        rings.append(_straighten(np.array(ring)))
+    rings = [ring for ring in rings if len(ring) > 2]
+    return sorted(rings, key=lambda ring: -_area(ring))
+
+
+def _straighten(ring: Floats) -> Floats:
+    """Leave out corners on the straight line between their neighbours."""
+    keep = list(range(len(ring)))
+    k = 0
+    while k < len(keep) and len(keep) > 2:
+        a, b, c = (ring[keep[(k + i) % len(keep)]] for i in (-1, 0, 1))
+        plus, minus = _triple(a, b, c)
+        if abs(plus - minus) <= JOINED * (plus + minus):
+            del keep[k]
+        else:
+            k += 1
+    return ring[keep]
+
+
+def _triple(a: Floats, b: Floats, c: Floats) -> tuple[float, float]:
+    """Positive and negative terms of det(a, b, c)."""
+    return (
+        float(a[0] * b[1] * c[2] + a[1] * b[2] * c[0] + a[2] * b[0] * c[1]),
+        float(a[0] * b[2] * c[1] + a[1] * b[0] * c[2] + a[2] * b[1] * c[0]),
+    )
+
+
+def _area(ring: Floats) -> float:
+    """Signed area in barycentric coordinates."""
+    ring = ring / ring.sum(axis=1, keepdims=True)
+    return float(np.einsum("j,ij->", ring[0], np.cross(ring, np.roll(ring, -1, axis=0))))
+
+
+def _logs(c: Floats) -> Floats:
+    """(log C+, log C-) of homogeneous costs, cut off far out."""
+    c = np.maximum(c, FAR * c.max(axis=-1, keepdims=True))
+    return np.log(c[..., :2] / c[..., 2:])
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Sizes and depths
+
+
+def make_window(cells: list[Parts], bounds: Any) -> Window:
+    """The decades in which cells are measured: their finite corners and somewhat more, within the region."""
+    corners = [ring for cell in cells for ring in cell.rings] or [np.ones((1, 3))]
+    c = np.concatenate(corners)
+    low, high = np.zeros(2), np.zeros(2)
+    for i in range(2):
+        finite = (c[:, i] > FAR * c.max(axis=1)) & (c[:, 2] > FAR * c.max(axis=1))
+        logs = np.log10(c[finite, i] / c[finite, 2]) if finite.any() else np.zeros(1)
+        lo, hi = bounds[i]
+        low[i] = max(logs.min() - np.log10(REACH), np.log10(lo) if lo > 0 else -np.inf)
+        high[i] = min(logs.max() + np.log10(REACH), np.log10(hi))
+    return Window(low, high)
+
+
+def area_within(pieces: list[Floats], window: Window) -> float:
+    """Area of convex polygons in square decades within a window."""
+    return float(sum(_log_area(_clipped(piece, window)) for piece in pieces) / np.log(10) ** 2)
+
+
+def _clipped(piece: Floats, window: Window) -> Floats:
+    """The part of a convex polygon within a window."""
+    for i in range(2):
+        for value, sign in ((window.low[i], 1.0), (window.high[i], -1.0)):
+            h = np.zeros(3)
+            h[i], h[2] = sign, -sign * 10.0**value
+            piece = _clip(piece, h)
+    return piece
+
+
+@entry
+def _clip(piece, h):
+    """The part of a convex polygon where h.c >= 0."""
+    m = piece.shape[0]
+    out, n = np.empty((m + 2, 3)), 0
+    for i in range(m):
+        a, b = piece[i], piece[(i + 1) % m]
+        x, y = h[0] * a[0] + h[1] * a[1] + h[2] * a[2], h[0] * b[0] + h[1] * b[1] + h[2] * b[2]
+        if x >= 0.0:
+            out[n] = a
+            n += 1
+        if x * y < 0.0:
+            out[n] = abs(y) * a + abs(x) * b
+            out[n] /= out[n].max()
+            n += 1
+    return out[:n].copy()
+
+
+@entry
+def _chords(a, b):
+    """The edge between finite positive costs a and b as points (n, 2) of (log C+, log C-): a + exp(s) b for many s."""
+    span = 4.0
+    for i in range(3):
+        span = max(span, 4.0 + abs(np.log(b[i]) - np.log(a[i])))
+    n = int(2 * span * CHORDS)
+    out = np.empty((n + 3, 2))
+    for k in range(n + 3):
+        x, y = 1.0, np.exp(span * (2.0 * (k - 1) / n - 1.0))
+        if k == 0:
+            y = 0.0
+        elif k == n + 2:
+            x, y = 0.0, 1.0
+        l = np.log(x * a[2] + y * b[2])
+        out[k, 0] = np.log(x * a[0] + y * b[0]) - l
+        out[k, 1] = np.log(x * a[1] + y * b[1]) - l
+    return out
+
+
+@entry
+def _log_area(piece):
+    """Area of a convex polygon of finite positive costs in (log C+, log C-)."""
+    total = 0.0
+    for i in range(piece.shape[0]):
+        line = _chords(piece[i], piece[(i + 1) % piece.shape[0]])
+        for k in range(1, line.shape[0]):
+            total += line[k - 1, 0] * line[k, 1] - line[k - 1, 1] * line[k, 0]
+    return 0.5 * total
+
+
+@entry
+def _holds(piece, c):
+    """Whether a convex polygon holds a point."""
+    m = piece.shape[0]
+    for i in range(m):
+        a, b = piece[i], piece[(i + 1) % m]
+        plus = (a[1] * b[2]) * c[0] + (a[2] * b[0]) * c[1] + (a[0] * b[1]) * c[2]
+        minus = (a[2] * b[1]) * c[0] + (a[0] * b[2]) * c[1] + (a[1] * b[0]) * c[2]
+        if plus - minus < -SAME * (plus + minus):
+            return False
+    return True
+
+
+@entry
+def _depths(squares, corners, at, chords):
+    """Distance of each point (n, 2) from the nearest chord, negative if no convex polygon holds it."""
+    out = np.empty(squares.shape[0])
+    for n in range(squares.shape[0]):
+        x, y = squares[n]
+        best = np.inf
+        for k in range(chords.shape[0]):
+            a, b, c, d = chords[k]
+            u, v = c - a, d - b
+            length = u * u + v * v
+            t = 0.0 if length == 0.0 else min(1.0, max(0.0, ((x - a) * u + (y - b) * v) / length))
+            best = min(best, (x - a - t * u) ** 2 + (y - b - t * v) ** 2)
+        inside, point = False, np.array([np.exp(x), np.exp(y), 1.0])
+        for k in range(at.size - 1):
+            inside = inside or _holds(corners[at[k] : at[k + 1]], point)
+        out[n] = np.sqrt(best) if inside else -np.sqrt(best)
+    return out
+
+
+def deepest(pieces: list[Floats], rings: list[Floats], window: Window) -> tuple[float, float]:
+    """The costs deepest inside a cell, in decades within a window: squares that may hold them are quartered."""
+    pieces = [clipped for clipped in (_clipped(piece, window) for piece in pieces) if len(clipped) > 2]
+    corners, at = np.concatenate(pieces), np.cumsum([0, *map(len, pieces)])
+    chords = _border_chords(rings, window)
+    logs = _logs(corners)
+    low, high = logs.min(axis=0), logs.max(axis=0)
+    points = _logs(np.array([(piece / piece.sum(axis=1, keepdims=True)).mean(axis=0) for piece in pieces]))
+    depth = _depths(points, corners, at, chords)
+    best, where = depth.max(), points[depth.argmax()]
+    half = max(float((high - low).min()), COARSE * float((high - low).max())) / 2
+    grid = np.meshgrid(*(np.arange(low[i] + half, high[i] + half, 2 * half) for i in range(2)))
+    points = np.column_stack([axis.ravel() for axis in grid])
+    while points.size and half > 0:
+        depth = _depths(points, corners, at, chords)
+        if depth.max() > best:
+            best, where = depth.max(), points[depth.argmax()]
+        points = points[depth + np.sqrt(2.0) * half > ENOUGH * best]
+        half /= 2
+        steps = half * np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]])
+        points = (points[:, None] + steps).reshape(-1, 2)
+    return float(np.exp(where[0])), float(np.exp(where[1]))
+
+
+def _border_chords(rings: list[Floats], window: Window) -> Floats:
+    """Borders of a cell and of the window as chords (n, 4). A border beyond the window is further than the window."""
+    low, high = window.low * np.log(10), window.high * np.log(10)
+    lines = [np.array([low, [high[0], low[1]], high, [low[0], high[1]], low])]
+    for ring in rings:
+        c = np.maximum(ring, FAR * ring.max(axis=1, keepdims=True))
+        lines += [_chords(a, b) for a, b in zip(c, np.roll(c, -1, axis=0), strict=True)]
+    chords = np.concatenate([np.column_stack([line[:-1], line[1:]]) for line in lines])
+    least, most = np.minimum(chords[:, :2], chords[:, 2:]), np.maximum(chords[:, :2], chords[:, 2:])
+    return np.ascontiguousarray(chords[np.all((least <= high) & (most >= low), axis=1)])

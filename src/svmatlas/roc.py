@@ -1,0 +1,143 @@
+"""The ROC frontier of all asymmetric SVMs: what no pair of costs can beat."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.cells import Cell
+from svmatlas.progress import make_bar
+from svmatlas.scoring import accuracy
+from svmatlas.select import fresh_best, make_cells, make_folds, make_plane, search
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Frontier:
+    """All pairs (false positive rate, true positive rate) that no costs beat; made by :func:`svmatlas.roc_frontier`.
+
+    The points are in the order of rising rates. A point is *dominated*, and not here, if other costs give no more false
+    positives and no fewer true positives, and not both the same.
+
+    Attributes
+    ----------
+    fpr, tpr : ndarrays of shape (n,)
+        False and true positive rate.
+    fp, tp : ndarrays of shape (n,)
+        The counts behind them.
+    C_pos, C_neg : ndarrays of shape (n,)
+        Costs that reach each point: deepest inside the largest cell.
+    cells : list of n lists of Cell
+        All cells that reach each point, the largest first. Their scores are accuracies.
+    hull : ndarray
+        Indices of the points on the upper convex hull: the best ones for some costs of errors.
+    auc_hull : float
+        Area under the convex hull, with (0, 0) and (1, 1).
+
+    """
+
+    fpr: Floats
+    tpr: Floats
+    fp: Ints
+    tp: Ints
+    C_pos: Floats
+    C_neg: Floats
+    cells: list[list[Cell]] = field(repr=False)
+    hull: Ints
+    auc_hull: float
+    n_pos: int
+    n_neg: int
+
+    def best(self, cost_fp: float = 1.0, cost_fn: float = 1.0, prior: float | None = None) -> int:
+        """Index of the point with the least expected cost of errors.
+
+        Parameters
+        ----------
+        cost_fp, cost_fn : float, default=1.0
+            Costs of a false positive and of a false negative.
+        prior : float, optional
+            Probability of the positive class. Default: its share of the rows.
+
+        Returns
+        -------
+        int
+            Index into the arrays; of equal points the one with the lowest rates.
+
+        """
+        for name, cost in (("cost_fp", cost_fp), ("cost_fn", cost_fn)):
+            if not (np.isfinite(cost) and cost >= 0):
+                raise ValueError(f"{name} must be a finite number >= 0, got {cost!r}")
+        share = self.n_pos / (self.n_pos + self.n_neg) if prior is None else prior
+        if not 0 <= share <= 1:
+            raise ValueError(f"prior must lie between 0 and 1, got {prior!r}")
+        return int(np.argmin(cost_fn * share * (1 - self.tpr) + cost_fp * (1 - share) * self.fpr))
+
+
+def roc_frontier(
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    bias: float = 1.0,
+    sample_weight: Any = None,
+    groups: Any = None,
+    kernel: Any = "linear",
+    gamma: Any = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
+    region: Any = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+    random_state: Any = 0,
+) -> Frontier:
+    """Compute every Pareto-optimal pair of false and true positive rate on held-out rows over all costs (C+, C-).
+
+    A ROC curve moves the threshold of one model. This moves both costs, each pair with its own model, and keeps what no other
+    pair beats. The held-out rows of all folds are pooled: a point says how many of them in all are predicted right with one
+    pair of costs.
+
+    Parameters
+    ----------
+    X, y, cv, bias, sample_weight, groups, kernel, gamma, degree, coef0, region, n_jobs, progress, random_state
+        As in :func:`svmatlas.select`.
+
+    Returns
+    -------
+    Frontier
+        The points, the costs that reach them, and their convex hull.
+
+    """
+    with make_bar(" steps") if progress else nullcontext() as bar:
+        folds = make_folds(X, y, cv, sample_weight, groups, random_state)
+        model = {"bias": bias, "kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0, "region": region}
+        plane = make_plane(folds, accuracy, model | {"n_jobs": n_jobs, "random_state": random_state}, np.inf, bar)
+        n_pos, n_neg = int(plane.judge.fold_pos.sum()), int(plane.judge.fold_neg.sum())
+        if n_pos == 0 or n_neg == 0:
+            raise ValueError("the held-out rows hold one class only")
+        fragments = search(plane, fresh_best(n_neg + 1), np.inf, bar).fragments
+    counts = np.array([box.counts.sum(axis=1) for box in fragments])
+    points, which = np.unique(np.column_stack([n_neg - counts[:, 1], counts[:, 0]]), axis=0, return_inverse=True)
+    fp, tp = points.T
+    cells = [make_cells(plane, [fragments[i] for i in np.flatnonzero(which.ravel() == k)]) for k in range(len(points))]
+    costs = np.array([group[0].center for group in cells])
+    hull, area = _hull(fp / n_neg, tp / n_pos)
+    return Frontier(fp / n_neg, tp / n_pos, fp, tp, costs[:, 0], costs[:, 1], cells, hull, area, n_pos, n_neg)
+
+
+def _hull(fpr: Floats, tpr: Floats) -> tuple[Ints, float]:
+    """Points on the upper hull of a frontier with (0, 0) and (1, 1), and the area under it."""
+    points = np.column_stack([np.r_[0.0, fpr, 1.0], np.r_[0.0, tpr, 1.0]])
+    keep: list[int] = []
+    for k, point in enumerate(points):
+        while len(keep) > 1 and np.linalg.det([points[keep[-1]] - points[keep[-2]], point - points[keep[-2]]]) >= 0:
+            keep.pop()
+        keep.append(k)
+    x, y = points[keep].T
+    area = float(np.sum(np.diff(x) * (y[1:] + y[:-1])) / 2)
+    return np.array([k - 1 for k in keep if 0 < k <= fpr.size], dtype=np.intp), area

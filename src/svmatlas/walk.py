@@ -1,0 +1,505 @@
+"""Along a straight line through the plane of costs, from facet to facet.
+
+Inside a facet a line is an interval. Its far end is one corner, that of the line and of the edge through which it leaves, and
+is found as polygon.py finds corners: begin with the goal of the walk; as long as some line of the facet is violated at the
+corner in hand, the corner of that line with the path's line is nearer. A corner that violates nothing is the end of the
+interval; if it is the goal, the walk is over, else the event is crossed. The predicates are those of polygon.py, and are never
+wrong, so a walk passes the same facets as an atlas of the same problem has along that line.
+
+The path's line and the goal stand in the table like the sides of a region, but nothing is cut by them. Two places need care:
+
+- Infinity. Where no point is inside the margin, alpha and all scores do not depend on the costs: nothing happens any more.
+- On an axis, say C+ = 0, the facet with a positive point on the margin is met in one point only (alpha_i = 0 and
+  alpha_i = w_i C+ meet there): that point goes from I to O, or back, by two events at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.doubledouble import UNIT, dd_add, entry, kernel, two_prod, two_sum
+from svmatlas.exact import ExactFacet, ExactProblem, answer
+from svmatlas.facet import (
+    BETA,
+    CHECKED,
+    CODE,
+    CROSS,
+    ETA,
+    INSIDE,
+    LENGTH,
+    MARGIN,
+    MASS,
+    N_ASKED,
+    N_CORNERS,
+    N_PULL,
+    N_REFINED,
+    NORM,
+    OUTSIDE,
+    PENCIL,
+    PULL,
+    PULL_HI,
+    PULL_LO,
+    REAL,
+    REFINED,
+    SIZE,
+    TARGET_LO,
+    Data,
+    L,
+    P,
+    Q,
+    Region,
+    Space,
+    gather,
+    gather_dd,
+    make_space,
+    make_task,
+    refine,
+    refine_gathered,
+    score_lines,
+    solve_gathered,
+    solve_maps,
+    tabulate_margin,
+    tabulate_pencil,
+    weight_dd,
+)
+from svmatlas.layers import PUT_OFF, EngineError, cross, crossed
+from svmatlas.polygon import (
+    ASK,
+    ASKING,
+    BROKEN,
+    CLOSED,
+    NO_CODE,
+    NONE,
+    _check_corner,
+    _is_coarse,
+    _make_corner,
+    _reduce_pencil,
+)
+from svmatlas.problem import Problem
+
+Floats = npt.NDArray[np.float64]
+States = npt.NDArray[np.int8]
+
+NEARBY = 256
+"""Points that are followed closely where there are many more: enough for some hundred events."""
+
+LONGEST = 63
+"""Longest wait in events: looking around takes about as long as one event with all points."""
+
+STRIDE = 256
+"""Events between two looks at what was found, which are also the places where partitions are kept."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The end of a line in one facet
+
+
+@kernel
+def _place_corner(t, line, code):
+    """The corner of the path's line and another line as corner 0."""
+    _make_corner(t, 0, line, code)
+    t.edge[0, CODE, 0], t.edge[0, CODE, 1] = line, code
+    t.edge[0, CHECKED, 0] = 0
+    t.tally[N_CORNERS] = 2
+    for c in range(6):
+        t.corner[0, 0, c] = t.corner[1, 0, c]
+
+
+@kernel
+def _attempt(t, line, goal):
+    """The line through which the path leaves, with the precision that the maps have."""
+    t.tally[N_ASKED] = 0
+    t.tally[CROSS] = NO_CODE
+    if t.counts[SIZE] == t.rank - 1:
+        if _reduce_pencil(t) == ASKING:
+            return ASKING, goal
+        for side in range(2):
+            if t.counts[PENCIL + side] >= 0:
+                tabulate_pencil(t, side)
+    code = goal
+    for _ in range(t.edge.shape[2] + t.members.shape[1]):  # each line is nearer than the one before
+        _place_corner(t, line, code)
+        k = _check_corner(t, 0)
+        if k == NONE:
+            return CLOSED, code
+        if k == ASK:
+            return ASKING, goal
+        code = k
+    return BROKEN, goal
+
+
+@kernel
+def tabulate(t):
+    """All lines of the facet, in doubles."""
+    tabulate_margin(t)
+    if t.counts[SIZE] < t.rank:
+        score_lines(t)
+
+
+@kernel
+def find_exit(t, line, goal):
+    """Outcome, and the code of the line through which the path leaves the facet; ``goal`` if it ends there."""
+    if not solve_maps(t):
+        return BROKEN, goal
+    if t.side_axis[-1 - goal] == L and t.counts[N_PULL] == 0 and t.counts[N_PULL + 1] == 0:
+        return CLOSED, goal
+    tabulate(t)
+    while True:
+        outcome, code = _attempt(t, line, goal)
+        if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and _is_coarse(t.corner[0, 0]))):
+            return outcome, code
+        refine(t)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The points nearby
+#
+# Along a short piece of the path few points can change their set. With beta_0 the weights somewhere on the path, and
+#
+#     reach = min over the points far off of |x_i.beta_0 - t_i| / |x_i|,
+#
+# no point far off changes as long as |beta - beta_0| < reach. The facets there are those of a problem that has the points
+# nearby only, and the pull of the others that are inside the margin. What doubles cannot decide in it, and where the
+# weights leave the reach, is decided with all points.
+
+
+class Near(NamedTuple):
+    """The points nearby as a problem of their own."""
+
+    data: Data  # of the points nearby
+    space: Space
+    state: States
+    which: npt.NDArray[np.intp]  # which points they are
+    place: npt.NDArray[np.intp]  # (N,) where each point is among them, -1 for points far off
+    weights: Floats  # beta_0
+    pull: Floats  # (2, d) of the points far off, in double-double
+    pull_lo: Floats
+    length: Floats  # (2,) of the pull
+    mass: Floats  # (2,) sum of w_i |x_i| over the points far off inside the margin
+    number: npt.NDArray[np.int64]  # (2,) how many they are
+    reach: Floats  # (1,) 0: not known
+    entry: Floats  # (3,) where the path entered the facet in hand
+    patience: npt.NDArray[
+        np.int64
+    ]  # (2,) events to wait before the points nearby are looked for, and how long the last wait was
+
+
+def make_near(data: Data, region: Region) -> Near:
+    """Room for the points nearby; none if there are too few points for it to pay."""
+    n, d = data.rows.shape
+    size = NEARBY * max(1, d // 16)
+    size = size if 2 * size <= n else 0
+    near = Data(np.zeros((size, d)), np.zeros((d, size)), np.zeros((4, size)), np.zeros(size, np.int8), data.probe, data.rank)
+    return Near(
+        near, make_space(near, region), np.zeros(size, np.int8), np.zeros(size, np.intp), np.full(n, -1),
+        np.zeros(d), np.zeros((2, d)), np.zeros((2, d)), np.zeros(2), np.zeros(2), np.zeros(2, np.int64),
+        np.zeros(1), np.zeros(3), np.zeros(2, np.int64),
+    )  # fmt: skip
+
+
+@kernel
+def _is_in_reach(t, near):
+    """Are the weights at corner 0 within reach of beta_0, whatever the rounding?"""
+    v, tiny = t.corner[0, 0], (t.rows.shape[1] + 8) * UNIT
+    bound, square, length = 0.0, 0.0, 0.0
+    for c in range(3):
+        size = t.bound[LENGTH, c]
+        bound += (t.bound[ETA, c] + tiny * size) * (v[c] + v[3 + c]) + size * v[3 + c]
+    for j in range(near.weights.size):
+        b = near.weights[j]
+        x = t.column[BETA, P, j] * v[0] + t.column[BETA, Q, j] * v[1] + t.column[BETA, L, j] * v[2] - b * v[2]
+        square += x * x
+        length += b * b
+    bound += np.sqrt(length) * (v[5] + tiny * v[2])
+    return np.sqrt(square) * (1.0 + tiny) + bound < near.reach[0] * (v[2] - v[5])
+
+
+@kernel
+def _solve_nearby(t, near):
+    """The maps of the facet from the points nearby and the pull of the others."""
+    m = gather(t)
+    for c in range(2):
+        if near.number[c] > 0:  # a vector with one rounding: it counts as one term of its length
+            t.counts[N_PULL + c] += 1
+            t.bound[REAL, MASS + c] += near.length[c]
+            for j in range(t.column.shape[2]):
+                t.column[PULL, c, j] += near.pull[c, j]
+    return solve_gathered(t, m)
+
+
+@kernel
+def _refine_nearby(t, near):
+    """The same in double-double."""
+    gather_dd(t)
+    for c in range(2):
+        t.counts[N_PULL + c] += near.number[c]
+        t.bound[REAL, MASS + c] += near.mass[c]
+        for j in range(t.column.shape[2]):
+            t.column[PULL_HI, c, j], t.column[PULL_LO, c, j] = dd_add(
+                t.column[PULL_HI, c, j], t.column[PULL_LO, c, j], near.pull[c, j], near.pull_lo[c, j]
+            )
+    refine_gathered(t)
+
+
+@kernel
+def _exit_nearby(t, near, line, goal):
+    """``find_exit`` with the points nearby: ASKING where that does not decide it, PUT_OFF where it is out of reach."""
+    if not _solve_nearby(t, near):
+        return ASKING, goal
+    tabulate(t)
+    outcome, code = _attempt(t, line, goal)
+    if t.counts[REFINED] == 0 and (outcome == ASKING or (outcome == CLOSED and _is_coarse(t.corner[0, 0]))):
+        _refine_nearby(t, near)
+        outcome, code = _attempt(t, line, goal)
+    if outcome == CLOSED and not _is_in_reach(t, near):
+        return PUT_OFF, goal
+    if outcome != CLOSED or _is_coarse(t.corner[0, 0]):
+        return ASKING, goal
+    return CLOSED, code
+
+
+@kernel
+def _slacks(t, near):
+    """For each point how far the weights may move from beta_0 before it can change its set."""
+    slack = np.zeros(t.state.size)
+    length = 0.0
+    for j in range(near.weights.size):
+        b = near.weights[j]
+        length += b * b
+        column = t.columns[j]
+        for i in range(slack.size):
+            slack[i] += b * column[i]
+    error = (near.weights.size + 8) * UNIT * np.sqrt(length)
+    for i in range(slack.size):
+        g = slack[i] - (1.0 + t.jitter * t.point[TARGET_LO, i])
+        g = g if t.state[i] == OUTSIDE else -g
+        slack[i] = -np.inf if t.state[i] == MARGIN else (g - 8.0 * UNIT) / t.point[NORM, i] - error
+    return slack
+
+
+@kernel
+def _pull_of(t, near, i):
+    """Add the pull of a point far off. In double-double: the error of the sum is then that of one rounding."""
+    c = t.axis[i]
+    w, w_lo = weight_dd(t, i)
+    for j in range(t.rows.shape[1]):
+        p, e = two_prod(t.rows[i, j], w)
+        near.pull[c, j], f = two_sum(near.pull[c, j], p)
+        near.pull_lo[c, j] += f + (e + t.rows[i, j] * w_lo)
+    near.mass[c] += w * t.point[NORM, i]
+    near.number[c] += 1
+
+
+@kernel
+def _look_around(t, maps, v, near):
+    """Find the points nearby anew, with beta_0 from the maps of the facet in hand at a corner v of it."""
+    near.reach[0] = 0.0
+    if not v[2] > 0.0:
+        return
+    for j in range(near.weights.size):
+        near.weights[j] = (maps[P, j] * v[0] + maps[Q, j] * v[1] + maps[L, j] * v[2]) / v[2]
+    slack = _slacks(t, near)
+    reach = np.partition(slack, near.which.size)[near.which.size]
+    if not (0.0 < reach < np.inf):
+        return
+    near.pull[:] = 0.0
+    near.pull_lo[:] = 0.0
+    near.mass[:] = 0.0
+    near.number[:] = 0
+    n = 0
+    for i in range(slack.size):
+        near.place[i] = -1
+        if slack[i] < reach:
+            near.which[n], near.place[i], near.state[n], near.data.axis[n] = i, n, t.state[i], t.axis[i]
+            near.data.rows[n] = t.rows[i]
+            near.data.columns[:, n] = t.rows[i]
+            near.data.point[:, n] = t.point[:, i]
+            n += 1
+        elif t.state[i] == INSIDE:
+            _pull_of(t, near, i)
+    for c in range(2):
+        square = 0.0
+        for j in range(near.weights.size):
+            near.pull[c, j], near.pull_lo[c, j] = two_sum(near.pull[c, j], near.pull_lo[c, j])
+            square += near.pull[c, j] ** 2
+        near.length[c] = np.sqrt(square) + near.number[c] ** 2 * UNIT * near.mass[c]
+    if n == near.which.size:  # fewer only where slacks are equal
+        near.reach[0] = reach
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# From facet to facet
+
+
+class Steps(NamedTuple):
+    """Events in a row."""
+
+    code: npt.NDArray[np.int64]
+    corner: Floats  # (n, 3) where the event is
+    coarse: npt.NDArray[np.bool_]  # corners that even double-double does not know well
+
+
+@kernel
+def _be_patient(near, success):
+    """Where the points nearby did not do, because too many are tied, wait ever longer before they are tried again."""
+    if success:
+        near.patience[1] = 0
+    else:
+        near.reach[0] = 0.0
+        near.patience[1] = min(2 * near.patience[1] + 1, LONGEST)
+        near.patience[0] = near.patience[1]
+
+
+@kernel
+def _record(corner, code, state, near, out, n):
+    """Write an event down and cross it."""
+    out.code[n] = code
+    out.coarse[n] = _is_coarse(corner)
+    for c in range(3):
+        out.corner[n, c] = corner[c]
+        near.entry[c] = corner[c]
+    cross(state, code)
+    place = near.place[code >> 1]
+    if place >= 0:
+        cross(near.state, 2 * place + (code & 1))
+
+
+@entry
+def _follow(data, region, space, state, line, goal, answers, near, n, out):
+    """Walk on from event n until the goal (CLOSED), the end of the buffers (PUT_OFF) or questions (ASKING)."""
+    t, s = make_task(data, region, space), make_task(near.data, region, near.space)
+    t.state, s.state = state, near.state
+    t.answers, s.answers = answers, answers[:0]
+    t.tally[N_REFINED], s.tally[N_REFINED] = 0, 0
+    axis = t.side_axis[-1 - line]
+    while n + 1 < out.code.size:
+        outcome, code, corner = ASKING, goal, s.corner[0, 0]
+        if near.reach[0] > 0.0:
+            outcome, code = _exit_nearby(s, near, line, goal)
+            if outcome == PUT_OFF:
+                _look_around(t, s.column[BETA], near.entry, near)
+                outcome, code = _exit_nearby(s, near, line, goal)
+            if code >= 0:
+                code = 2 * near.which[code >> 1] + (code & 1)
+            _be_patient(near, outcome == CLOSED)
+        if outcome != CLOSED:
+            outcome, code = find_exit(t, line, goal)
+            corner = t.corner[0, 0]
+            if outcome == CLOSED and near.which.size > 0:
+                near.patience[0] -= 1
+                if near.patience[0] < 0:
+                    _look_around(t, t.column[BETA], corner, near)
+        if outcome != CLOSED or code == goal:
+            return outcome, n
+        if n > 0 and code == out.code[n - 1]:
+            return BROKEN, n
+        _record(corner, code, state, near, out, n)
+        n += 1
+        if t.axis[code >> 1] == axis:
+            _record(corner, code ^ 1, state, near, out, n)
+            n += 1
+        t.answers = answers[:0]
+    return PUT_OFF, n
+
+
+class Walker:
+    """Walks along some lines (k, 3) of homogeneous costs; line j has the code -1 - j."""
+
+    def __init__(self, problem: Problem, lines: Floats) -> None:
+        axis = {(1.0, 0.0, 0.0): P, (0.0, 1.0, 0.0): Q, (0.0, 0.0, 1.0): L}
+        kinds = np.array([axis.get(tuple(h), -1) for h in lines.tolist()], dtype=np.int8)
+        self.data = problem.data
+        self.region = Region(lines, lines, kinds)
+        self.space = make_space(self.data, self.region)
+        self.near = make_near(self.data, self.region)
+        self.exact = ExactProblem(self.data, self.region)
+        self.n_refined = 0
+        self.n_exact = 0
+
+    def follow(self, state: States, line: int, goal: int) -> Iterator[Steps]:
+        """Walk along a line to its corner with another one; ``state`` is changed, and is right whenever this yields."""
+        while True:
+            before = state.copy()
+            steps = Steps(np.empty(STRIDE, dtype=np.int64), np.empty((STRIDE, 3)), np.empty(STRIDE, dtype=bool))
+            n, outcome = 0, ASKING
+            answers = np.empty((0, 5), dtype=np.intp)
+            while outcome == ASKING:
+                known = n
+                outcome, n = _follow(
+                    self.data, self.region, self.space, state, -1 - line, -1 - goal, answers, self.near, n, steps
+                )
+                self.n_refined += int(self.space.tally[N_REFINED] + self.near.space.tally[N_REFINED])
+                if outcome == ASKING:
+                    asked = self.space.asked[: self.space.tally[N_ASKED]]
+                    self.n_exact += asked.shape[0]
+                    new = answer(self.exact, state, asked)
+                    answers = np.concatenate([answers, new]) if n == known else new
+            if outcome not in (CLOSED, PUT_OFF):
+                margin, inside = (np.flatnonzero(state == k).tolist() for k in (MARGIN, INSIDE))
+                raise EngineError(f"a path broke off (outcome {outcome}) in the facet with margin {margin}, inside {inside}")
+            self._settle(before, steps, line, n)
+            yield Steps(steps.code[:n], steps.corner[:n], steps.coarse[:n])
+            if outcome == CLOSED:
+                return
+
+    def finish(self, state: States, line: int, goal: int) -> None:
+        """The same, where only the partition at the end is asked for."""
+        for _ in self.follow(state, line, goal):
+            pass
+
+    def _settle(self, state: States, steps: Steps, line: int, n: int) -> None:
+        """Corners that double-double does not know well, from exact arithmetic."""
+        done = 0
+        for k in np.flatnonzero(steps.coarse[:n]):
+            for code in steps.code[done:k].tolist():
+                state = crossed(state, code)
+            done = int(k)
+            codes = [-1 - line, int(steps.code[k])]
+            corner = np.array([float(v) for v in ExactFacet(self.exact, state).corners(codes)[0]])
+            steps.corner[k] = np.where(steps.corner[k] == 0.0, 0.0, np.maximum(corner, 0.0))
+            self.n_exact += 1
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Lines of homogeneous costs
+
+
+def tidy(line: Floats) -> Floats:
+    """The same line with its largest entry near 1 in size; an axis is exactly (1, 0, 0) or (0, 1, 0)."""
+    if np.count_nonzero(line) == 1:
+        return np.array(line != 0.0, dtype=float)
+    scaled: Floats = np.ldexp(line, -int(np.frexp(np.abs(line).max())[1])) + 0.0
+    return scaled
+
+
+def line_between(a: Floats, b: Floats) -> Floats:
+    """The line through two costs."""
+    return tidy(np.cross(a, b))
+
+
+def line_across(line: Floats, c: Floats) -> Floats:
+    """A line that crosses another one at costs c: an axis if c is on it, else that of one cost, the one that changes more."""
+    p, q, l = c.tolist()
+    fix_p, fix_q = tidy(np.array([l, 0.0, -p])), tidy(np.array([0.0, l, -q]))
+    if line[Q] == line[L] == 0.0:  # along the axis p = 0
+        return fix_q
+    if line[P] == line[L] == 0.0:
+        return fix_p
+    if p == 0.0 or q == 0.0:
+        return fix_p if p == 0.0 else fix_q
+    return fix_p if abs(line[Q]) * q >= abs(line[P]) * p else fix_q
+
+
+def state_at(problem: Problem, C_pos: float, C_neg: float) -> States:
+    """Partition of a facet at finite costs: the end of the ray to them."""
+    state = np.full(problem.n_points, INSIDE, dtype=np.int8)
+    if C_pos == C_neg == 0:
+        return state
+    c = problem.homogeneous(np.array([C_pos]), np.array([C_neg]))[0]
+    line = tidy(np.array([c[Q], -c[P], 0.0]))
+    Walker(problem, np.array([line, line_across(line, c)])).finish(state, 0, 1)
+    return state

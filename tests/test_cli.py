@@ -1,0 +1,220 @@
+"""The command line: the same answers as the library, one-line errors, exit codes, whole files."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+from sklearn.preprocessing import StandardScaler
+
+import svmatlas
+from svmatlas.cli import main
+from tests import cases
+
+X, Y = cases.gaussian(8, 12, 3, 0.5)
+X = X * [1, 10, 0.1] + [0, 5, 0]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A CSV file, a map of it, and one of its standardised features."""
+    path = tmp_path_factory.mktemp("cli")
+    rows = [",".join([*map(repr, x.tolist()), "yes" if label else "no"]) for x, label in zip(X, Y, strict=True)]
+    (path / "data.csv").write_text("\n".join(["a,b,c,sick", *rows]) + "\n")
+    (path / "new.csv").write_text("\n".join(["a,b,c", *(",".join(map(repr, x.tolist())) for x in X + 0.1)]) + "\n")
+    assert main(["explore", str(path / "data.csv"), "-q", "-o", str(path / "plain.atlas")]) == 0
+    assert main(["explore", str(path / "data.csv"), "-q", "--standardize", "-o", str(path / "scaled.atlas")]) == 0
+    return path
+
+
+@pytest.fixture
+def run(folder, capsys, monkeypatch):
+    """Run a command in the folder: (exit code, standard output, standard error)."""
+    monkeypatch.chdir(folder)
+    capsys.readouterr()
+
+    def call(*argv):
+        code = main([str(a) for a in argv])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def atlas():
+    return svmatlas.explore(X, np.where(Y == 1, "yes", "no"))
+
+
+def test_a_map_holds_what_was_explored(folder, atlas):
+    loaded = svmatlas.load(folder / "plain.atlas")
+    np.testing.assert_array_equal(loaded.vertices, atlas.vertices)
+    np.testing.assert_array_equal(loaded.edge_events, atlas.edge_events)
+    assert loaded.notes == {"names": ["a", "b", "c"]}
+
+
+def test_info(run, atlas):
+    code, out, err = run("info", "plain.atlas", "--json")
+    facts = json.loads(out)
+    assert (code, err) == (0, "")
+    assert facts["n_facets"] == atlas.n_facets
+    assert facts["labels"] == ["no", "yes"]
+    assert facts["region"] == [[0.0, None], [0.0, None]]
+    assert (facts["rows"], facts["features"], facts["standardized"]) == (20, 3, False)
+    assert f"{atlas.n_facets} facets" in run("info", "plain.atlas")[1]
+
+
+def test_at_gives_the_exact_model(run, atlas):
+    code, out, _ = run("at", "plain.atlas", "--costs", 2, 0.5, "--json")
+    facts = json.loads(out)
+    assert code == 0
+    np.testing.assert_allclose(list(facts["coef"].values()), atlas.coef(2, 0.5))
+    assert list(facts["coef"]) == ["a", "b", "c"]
+    assert facts["intercept"] == pytest.approx(atlas.intercept(2, 0.5))
+    assert facts["margin"] + facts["inside"] + facts["outside"] == 20
+    text = dict(line.split("\t") for line in run("at", "plain.atlas", "--costs", 2, 0.5)[1].splitlines()[1:])
+    assert float(text["b"]) == pytest.approx(atlas.coef(2, 0.5)[1])
+
+
+def test_models_of_scaled_features_are_in_the_units_of_the_file(run):
+    scaler = StandardScaler().fit(X)
+    exact = svmatlas.explore(scaler.transform(X), Y)
+    facts = json.loads(run("at", "scaled.atlas", "--costs", 2, 0.5, "--json")[1])
+    decision = X @ list(facts["coef"].values()) + facts["intercept"]
+    np.testing.assert_allclose(decision, scaler.transform(X) @ exact.coef(2, 0.5) + exact.intercept(2, 0.5))
+
+
+@pytest.mark.parametrize("data", ["new.csv", "data.csv"])
+def test_predictions(run, atlas, data):
+    rows = X if data == "data.csv" else X + 0.1
+    code, out, _ = run("at", "plain.atlas", "--costs", 2, 0.5, "--predict", data)
+    decision = rows @ atlas.coef(2, 0.5) + atlas.intercept(2, 0.5)
+    assert code == 0
+    assert out.split() == np.where(decision > 0, "yes", "no").tolist()
+    facts = json.loads(run("at", "plain.atlas", "--costs", 2, 0.5, "--predict", data, "--json")[1])
+    np.testing.assert_allclose(facts["decision"], decision)
+
+
+def test_ray(run):
+    code, out, _ = run("ray", "data.csv", "--ratio", 2, "--max-cost", 5)
+    lines = out.split()
+    path = svmatlas.ray(X, Y, ratio=2.0, C_max=5.0)
+    assert code == 0
+    assert lines[0] == "C_neg,row,type"
+    np.testing.assert_allclose([float(line.split(",")[0]) for line in lines[1:]], path.breakpoints)
+    assert [int(line.split(",")[1]) for line in lines[1:]] == path.events[:, 0].tolist()
+    assert len(json.loads(run("ray", "data.csv", "--ratio", 2, "--max-cost", 5, "--json")[1])["events"]) == len(lines) - 1
+
+
+def test_select(run):
+    code, out, _ = run("select", "data.csv", "--cv", 3, "--scoring", "f1", "--json")
+    facts = json.loads(out)
+    selection = svmatlas.select(X, Y, cv=3, scoring="f1")
+    assert code == 0
+    assert facts["best_score"] == pytest.approx(selection.best_score)
+    assert facts["certified"] is True
+    assert facts["C_pos"] == pytest.approx(selection.C_pos)
+    assert "no costs do better" in run("select", "data.csv", "--cv", 3, "--scoring", "f1")[1]
+
+
+def test_plot(run, folder):
+    code, _, _ = run("plot", "plain.atlas", "-o", "map.png", "--events", 0, 3, "--ray", 1, "--dpi", 40)
+    assert code == 0
+    assert mpl.image.imread(folder / "map.png").shape[2] == 4
+    assert run("plot", "plain.atlas", "-o", "map.svg", "--scale", "triangle", "--dpi", 40)[0] == 0
+    assert (folder / "map.svg").read_text().startswith("<?xml")
+
+
+def test_validate(run, folder):
+    code, out, _ = run("validate", "plain.atlas", "--costs", 50)
+    assert code == 0
+    assert out.startswith("valid, complete")
+    facts = json.loads(run("validate", "plain.atlas", "--costs", 50, "--json")[1])
+    assert facts["ok"] is True
+    assert facts["euler"] == 1
+
+
+def test_a_map_that_is_not_complete_exits_with_1(run):
+    code, out, _ = run("explore", "data.csv", "--max-facets", 20, "-o", "part.atlas", "--json")
+    assert code == 1
+    assert json.loads(out)["complete"] is False
+    assert run("validate", "part.atlas", "--costs", 20)[0] == 0  # a part, but a valid one
+
+
+def test_a_region(run):
+    assert run("explore", "data.csv", "--region", 0.01, 1, 0.1, "inf", "-o", "region.atlas")[0] == 0
+    assert json.loads(run("info", "region.atlas", "--json")[1])["region"] == [[0.01, 1.0], [0.1, None]]
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["explore", "none.csv", "-o", "m"], "none.csv: No such file or directory"),
+        (["explore", "data.csv", "-o", "nowhere/m"], "the folder nowhere does not exist"),
+        (["explore", "data.csv", "--label", "well", "-o", "m"], "data.csv: no column 'well'; the columns are a, b, c, sick"),
+        (["explore", "data.csv", "--label", "a", "-o", "m"], "data.csv, row 2, column 'sick': 'yes' is not a number"),
+        (["explore", "new.csv", "-o", "m"], "new.csv: two labels are needed, the column of labels has 20"),
+        (["explore", "data.csv", "--region", "1", "0", "0", "1", "-o", "m"], "data.csv: region: C+ needs"),
+        (["info", "none.atlas"], "none.atlas: No such file or directory"),
+        (["info", "data.csv"], "data.csv is not an atlas"),
+        (["at", "plain.atlas", "--costs", "-1", "1"], "C_pos = -1.0"),
+        (["at", "plain.atlas", "--costs", "1", "1", "--predict", "data.csv", "--label", "9"], "no column 9"),
+        (["select", "data.csv", "--cv", "many"], "--cv must be"),
+        (["select", "data.csv", "--scoring", "luck"], "luck"),
+        (["plot", "plain.atlas", "-o", "map.jpog"], "jpog"),
+        (["plot", "plain.atlas", "-o", "m.png", "--events", "99"], "row 99 does not exist"),
+    ],
+)
+def test_errors_are_one_line(run, folder, argv, message):
+    before = sorted(folder.iterdir())
+    code, out, err = run(*argv)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("svmatlas: ")
+    assert message in err
+    assert err.count("\n") == 1
+    assert sorted(folder.iterdir()) == before
+
+
+def test_an_interrupt_leaves_the_old_file(run, folder, monkeypatch):
+    (folder / "old.png").write_bytes(b"old")
+
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", interrupted)
+    before = sorted(folder.iterdir())
+    code, _, err = run("plot", "plain.atlas", "-o", "old.png")
+    assert code == 130
+    assert err == "svmatlas: interrupted\n"
+    assert (folder / "old.png").read_bytes() == b"old"
+    assert sorted(folder.iterdir()) == before
+
+
+def test_as_a_program(folder):
+    """``python -m svmatlas`` reads standard input, and does not mind a reader that leaves."""
+    command = f"{sys.executable} -m svmatlas ray - --label sick < data.csv | head -1"
+    environment = os.environ | {"PYTHONPATH": str(Path(svmatlas.__file__).parents[1])}
+    done = subprocess.run(command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "C_neg,row,type\n"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("argv", [[], ["fly"], ["at", "plain.atlas"], ["explore", "data.csv", "--lab", "x", "-o", "m"]])
+def test_wrong_use(run, argv):
+    with pytest.raises(SystemExit) as exit_info:
+        run(*argv)
+    assert exit_info.value.code == 2
+
+
+@pytest.mark.parametrize("command", ["explore", "info", "at", "ray", "select", "plot", "validate", "demo"])
+def test_help_has_an_example(run, capsys, command):
+    with pytest.raises(SystemExit) as exit_info:
+        run(command, "--help")
+    assert exit_info.value.code == 0
+    assert f"example:\n  svmatlas {command}" in capsys.readouterr().out

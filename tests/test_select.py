@@ -1,0 +1,335 @@
+"""The exact best costs against brute force, scikit-learn and themselves."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_classification
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, fbeta_score, jaccard_score, matthews_corrcoef
+from sklearn.model_selection import GroupKFold, StratifiedKFold, StratifiedShuffleSplit, cross_val_score
+from sklearn.preprocessing import StandardScaler
+
+import svmatlas
+from svmatlas import scoring
+from tests import brute
+
+REGION = ((0.01, 100.0), (0.01, 100.0))
+
+
+def noisy(n=40, d=3, seed=0, shift=0.7):
+    rng = np.random.default_rng(seed)
+    y = (np.arange(n) % 3 == 0).astype(int)
+    return rng.normal(size=(n, d)) + shift * y[:, None], y
+
+
+@pytest.fixture(scope="module")
+def easy():
+    """A small problem and its selection, for tests that only look."""
+    X, y = noisy()
+    return X, y, svmatlas.select(X, y, cv=3)
+
+
+def check_against_brute_force(X, y, score, region=REGION):
+    splits = list(StratifiedKFold(3).split(X, y))
+    selection = svmatlas.select(X, y, cv=splits, scoring=score, region=region)
+    best, points, labels = brute.best_cells(X, y, splits, score, region)
+    assert selection.certified
+    assert selection.best_score == pytest.approx(best, abs=1e-12)
+    held = np.array([[cell.contains(*point) for cell in selection.cells] for point in points])
+    assert held.any(axis=1).all()
+    clear = held.sum(axis=1) == 1  # a sample in a very narrow corner may be on the border of two
+    pairs = {(int(label), int(np.argmax(row))) for label, row in zip(labels[clear], held[clear], strict=True)}
+    assert len(pairs) == len(selection.cells) == labels.max() + 1
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data())
+def test_brute_force_finds_the_same_cells(data):
+    seed = data.draw(st.integers(0, 10**6), label="seed")
+    n = data.draw(st.integers(12, 36), label="n")
+    d = data.draw(st.integers(1, 4), label="d")
+    tied = data.draw(st.booleans(), label="tied")
+    score = data.draw(st.sampled_from([scoring.accuracy, scoring.balanced_accuracy, scoring.fbeta(1.0)]), label="score")
+    X, y = noisy(n, d, seed, 0.5)
+    if tied:
+        X = np.random.default_rng(seed).integers(0, 3, size=(n, d)).astype(float)
+    check_against_brute_force(X, y, score)
+
+
+def two_classes(load, labels, columns, n):
+    X, y = load(return_X_y=True)
+    keep = np.flatnonzero(np.isin(y, labels))[:n]
+    return StandardScaler().fit_transform(X[keep][:, columns]), y[keep]
+
+
+DATA = {
+    "breast cancer": lambda: two_classes(load_breast_cancer, (0, 1), slice(0, 5), 90),
+    "iris": lambda: two_classes(load_iris, (1, 2), slice(None), 100),
+    "wine": lambda: two_classes(load_wine, (0, 1), slice(0, 6), 120),
+    "digits": lambda: two_classes(load_digits, (3, 8), slice(20, 27), 90),
+    "imbalanced": lambda: make_classification(90, 4, weights=[0.85], random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", DATA)
+def test_no_costs_are_better_and_scikit_learn_agrees(name):
+    X, y = DATA[name]()
+    selection = svmatlas.select(X, y, cv=3)
+    model = svmatlas.AsymmetricSVC(selection.C_pos, selection.C_neg)
+    scores = cross_val_score(model, X, y, cv=3, scoring="balanced_accuracy")
+    np.testing.assert_allclose(scores, selection.fold_scores, rtol=1e-12)
+    assert scores.mean() == pytest.approx(selection.best_score, rel=1e-12)
+    assert selection.certified
+    rng = np.random.default_rng(0)
+    C = 10.0 ** rng.uniform(-4, 4, size=(2, 10**4))
+    grid = np.meshgrid(np.logspace(-4, 4, 100), np.logspace(-4, 4, 100))
+    for C_pos, C_neg in (C, (grid[0].ravel(), grid[1].ravel())):
+        assert selection.score_at(C_pos, C_neg).max() <= selection.best_score + 1e-12
+    # The scores that are read off the curves are those of models.
+    some = C[:, :200]
+    expected = np.zeros((200, 3))
+    for k, (train, test) in enumerate(StratifiedKFold(3).split(X, y)):
+        atlas = svmatlas.explore(X[train], y[train])
+        for i, values in enumerate(atlas.decision_function(X[test], *some)):
+            expected[i, k] = balanced_accuracy_score(y[test] == atlas.classes_[1], values > 0)
+    np.testing.assert_allclose(selection.fold_scores_at(*some), expected, rtol=1e-12)
+
+
+def test_swapping_labels_mirrors_the_cells(easy):
+    X, y, a = easy
+    b = svmatlas.select(X, 1 - y, cv=3)
+    assert b.best_score == pytest.approx(a.best_score)
+    assert len(a.cells) == len(b.cells)
+    np.testing.assert_allclose(sorted(c.area for c in a.cells), sorted(c.area for c in b.cells), rtol=1e-3)
+    assert a.score_at(b.C_neg, b.C_pos) == pytest.approx(a.best_score)
+
+
+def test_scaling_the_data_scales_the_costs(easy):
+    X, y, a = easy
+    b = svmatlas.select(X * 8, y, cv=3, bias=8.0)
+    np.testing.assert_allclose([b.C_pos * 64, b.C_neg * 64], [a.C_pos, a.C_neg], rtol=1e-6)
+
+
+def test_same_twice(easy):
+    X, y, a = easy
+    b = svmatlas.select(X, y, cv=3)
+    assert (a.C_pos, a.C_neg, a.best_score, a.n_boxes) == (b.C_pos, b.C_neg, b.best_score, b.n_boxes)
+
+
+def test_a_kernel_matrix_and_sparse_rows_are_the_rows(easy):
+    X, y, a = easy
+    for other in (
+        svmatlas.select(X @ X.T, y, cv=3, kernel="precomputed"),
+        svmatlas.select(scipy.sparse.csr_array(X), y, cv=3),
+    ):
+        assert other.best_score == a.best_score
+        np.testing.assert_allclose([other.C_pos, other.C_neg], [a.C_pos, a.C_neg], rtol=1e-6)
+
+
+def test_a_share_is_a_hold_out_set(easy):
+    X, y, _ = easy
+    split = next(StratifiedShuffleSplit(1, test_size=0.4, random_state=3).split(X, y))
+    a, b = svmatlas.select(X, y, cv=0.4, random_state=3), svmatlas.select(X, y, cv=[split], random_state=3)
+    assert a.best_score == b.best_score
+    assert a.n_folds == b.n_folds == 1
+
+
+def test_groups_reach_the_splitter(easy):
+    X, y, _ = easy
+    groups = np.arange(len(y)) // 10
+    a = svmatlas.select(X, y, cv=GroupKFold(4), groups=groups, region=REGION)
+    b = svmatlas.select(X, y, cv=list(GroupKFold(4).split(X, y, groups)), region=REGION)
+    assert a.n_folds == 4
+    assert (a.C_pos, a.C_neg) == (b.C_pos, b.C_neg)
+
+
+def test_weights_are_repeated_training_rows():
+    X, y = noisy(30)
+    train, test = np.arange(20), np.arange(20, 30)
+    weight = np.ones(30)
+    weight[:5] = 2
+    a = svmatlas.select(X, y, cv=[(train, test)], sample_weight=weight)
+    b = svmatlas.select(X, y, cv=[(np.r_[train, :5], test)])
+    assert a.best_score == b.best_score
+    np.testing.assert_allclose([a.C_pos, a.C_neg], [b.C_pos, b.C_neg], rtol=1e-9)
+
+
+def test_perfect_costs_reach_infinity():
+    X, y = noisy(shift=10.0)
+    selection = svmatlas.select(X, y, cv=3)
+    assert selection.best_score == 1.0
+    assert selection.cell.unbounded
+    assert not selection.at_edge
+    assert np.isfinite([selection.C_pos, selection.C_neg]).all()
+    assert selection.cell.contains(1e9, 1e9)
+
+
+def test_a_cell_at_the_edge_of_the_region_says_so(easy):
+    X, y, whole = easy
+    selection = svmatlas.select(X, y, cv=3, region=((1e-4, whole.C_pos), (1e-4, 10 * whole.C_neg)))
+    assert any(cell.at_edge for cell in selection.cells)
+    assert not selection.cell.unbounded
+    assert selection.best_score == whole.best_score
+
+
+def test_the_center_is_deepest():
+    X, y = noisy(36, 2, 4)
+    selection = svmatlas.select(X, y, cv=3, region=REGION)
+    cell = selection.cell
+    ring = np.concatenate([cell.polygon, cell.polygon[:1]])
+    t = np.linspace(0, 1, 3000)[:, None]
+    border = np.concatenate([a / a.max() * (1 - t) + b / b.max() * t for a, b in zip(ring[:-1], ring[1:], strict=True)])
+    border = np.log(border[:, :2] / border[:, 2:])
+
+    def depth(point):
+        return np.linalg.norm(border - point, axis=1).min()
+
+    inside = np.random.default_rng(0).uniform(border.min(axis=0), border.max(axis=0), size=(2000, 2))
+    inside = [point for point in inside if cell.contains(*np.exp(point))]
+    assert len(inside) > 20
+    assert depth(np.log(cell.center)) >= 0.94 * max(depth(point) for point in inside)
+    assert cell.contains(*cell.center)
+
+
+def test_areas_are_square_decades():
+    """Of a cell that is the whole region: no held-out row changes its prediction."""
+    X, y = np.array([[-1.0], [1.0], [-1.5], [1.5], [-1.2], [1.2]]), np.array([0, 1, 0, 1, 0, 1])
+    selection = svmatlas.select(X, y, cv=[(np.arange(4), np.array([4, 5]))], bias=0.0, region=((0.1, 10.0), (1.0, 100.0)))
+    assert selection.n_curves == 0
+    assert len(selection.cells) == 1
+    assert selection.cell.area == pytest.approx(4.0, rel=1e-3)
+    np.testing.assert_allclose(np.log10([selection.C_pos, selection.C_neg]), [0.0, 1.0], atol=0.05)
+    assert selection.at_edge
+
+
+def test_one_standard_error():
+    X, y = noisy(45, 2, 1)
+    best, simple = svmatlas.select(X, y, cv=3), svmatlas.select(X, y, cv=3, rule="one_se")
+    error = best.fold_scores.std(ddof=1) / np.sqrt(3)
+    assert simple.best_score == best.best_score
+    assert len(simple.cells) > len(best.cells)
+    assert best.best_score >= simple.cell.score >= best.best_score - error - 1e-12
+    assert sum(simple.cell.center) == min(sum(cell.center) for cell in simple.cells)
+    assert simple.score_at(simple.C_pos, simple.C_neg) == pytest.approx(simple.cell.score)
+
+
+def test_a_rule_of_the_user(easy):
+    X, y, _ = easy
+    selection = svmatlas.select(X, y, cv=3, rule=lambda cells: len(cells) - 1)
+    assert selection.cell is selection.cells[-1]
+    with pytest.raises(ValueError, match="index"):
+        svmatlas.select(X, y, cv=3, rule=len)
+
+
+def test_a_partial_search_has_an_honest_bound(easy, monkeypatch):
+    X, y, whole = easy
+    module = sys.modules["svmatlas.select"]
+    explore = svmatlas.explore
+    for facets in (20, 150, 10**6):
+        monkeypatch.setattr(module, "explore", lambda *a, n=facets, **k: explore(*a, **k | {"max_facets": n}))
+        part = svmatlas.select(X, y, cv=3)
+        assert part.best_score <= whole.best_score + 1e-12
+        assert part.upper_bound >= whole.best_score - 1e-12
+        assert part.certified == (facets == 10**6)
+        assert whole.score_at(part.C_pos, part.C_neg) == pytest.approx(part.best_score)
+
+
+def test_time_budget():
+    X, y = noisy(200, 5)
+    part = svmatlas.select(X, y, cv=3, time_budget=0.3)
+    assert not part.certified
+    assert part.upper_bound > part.best_score
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("accuracy", accuracy_score),
+        ("balanced_accuracy", balanced_accuracy_score),
+        ("f1", lambda y, p: f1_score(y, p, zero_division=0)),
+        (scoring.fbeta(2.0), lambda y, p: fbeta_score(y, p, beta=2, zero_division=0)),
+        ("jaccard", lambda y, p: jaccard_score(y, p, zero_division=0)),
+        ("matthews_corrcoef", matthews_corrcoef),
+    ],
+)
+def test_scores_are_those_of_scikit_learn(ours, theirs):
+    table = scoring.make_table(scoring.get_score(ours), 5, 7)
+    y = np.r_[np.ones(5, dtype=int), np.zeros(7, dtype=int)]
+    for tp in range(6):
+        for tn in range(8):
+            predicted = np.r_[np.arange(5) < tp, np.arange(7) >= tn].astype(int)
+            assert table[tp, tn] == pytest.approx(theirs(y, predicted), abs=1e-15)
+
+
+def test_scores_with_conditions_and_costs():
+    assert scoring.precision_at_recall(0.5)(5, 1, 1, 3) == pytest.approx(3 / 4)
+    assert scoring.precision_at_recall(0.8)(5, 1, 1, 3) == 0
+    assert scoring.recall_at_precision(0.7)(5, 1, 1, 3) == pytest.approx(3 / 4)
+    assert scoring.recall_at_precision(0.8)(5, 1, 1, 3) == 0
+    assert scoring.expected_cost(2, 10)(5, 1, 1, 3) == pytest.approx(-(2 * 1 + 10 * 1) / 10)
+    assert scoring.expected_cost(2, 10, prior=0.1)(5, 1, 1, 3) == pytest.approx(-(2 * 0.9 / 6 + 10 * 0.1 / 4))
+
+
+@pytest.mark.parametrize("n_pos", [0, 1, 2, 9])
+@pytest.mark.parametrize("n_neg", [1, 3, 10])
+@pytest.mark.parametrize(
+    "score",
+    [*scoring.NAMED.values(), scoring.fbeta(0.3), scoring.precision_at_recall(0.6), scoring.recall_at_precision(0.6),
+     scoring.expected_cost(3.0, 1.0, 0.2)],
+)  # fmt: skip
+def test_named_scores_are_monotone(score, n_pos, n_neg):
+    table = scoring.make_table(score, n_pos, n_neg)
+    assert np.diff(table, axis=0).min(initial=0) >= -1e-12
+    assert np.diff(table, axis=1).min(initial=0) >= -1e-12
+
+
+def test_a_score_of_the_user(easy):
+    X, y, _ = easy
+    own = svmatlas.select(X, y, cv=3, scoring=lambda tn, fp, fn, tp: (tp + tn) / (tn + fp + fn + tp))
+    assert own.best_score == pytest.approx(svmatlas.select(X, y, cv=3, scoring="accuracy").best_score)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"scoring": "nonsense"}, "unknown scoring"),
+        ({"scoring": 3}, "scoring must be"),
+        ({"scoring": lambda tn, fp, fn, tp: fp - tp}, "not monotone"),
+        ({"scoring": lambda tn, fp, fn, tp: float("nan")}, "finite"),
+        ({"cv": 1.5}, "between 0 and 1"),
+        ({"cv": []}, "no folds"),
+        ({"cv": [(np.arange(0, 40, 3), np.arange(1, 40, 3))]}, "training rows of fold 0 hold one class"),
+        ({"cv": [(np.arange(30), np.array([30, 33]))]}, "held-out rows of fold 0 hold one class"),
+        ({"cv": [(np.arange(30), np.array([], dtype=int))]}, "no held-out rows"),
+        ({"rule": "two_se"}, "rule must be"),
+        ({"region": ((1, 0), (0, 1))}, "region"),
+        ({"sample_weight": np.ones(3)}, "sample_weight must have shape"),
+        ({"sample_weight": np.full(40, np.nan)}, "NaN"),
+        ({"sample_weight": -np.ones(40)}, "must not be negative"),
+        ({"time_budget": 0}, "time_budget"),
+    ],
+)
+def test_bad_arguments(arguments, message):
+    X, y = noisy()
+    with pytest.raises(ValueError, match=message):
+        svmatlas.select(X, y, **{"cv": 3} | arguments)
+
+
+def test_bad_data(easy):
+    X, y, selection = easy
+    with pytest.raises(ValueError, match="NaN"):
+        svmatlas.select(np.where(X > 1, np.nan, X), y)
+    with pytest.raises(ValueError, match="two classes"):
+        svmatlas.select(X, np.arange(len(y)))
+    with pytest.raises(ValueError, match="inconsistent"):
+        svmatlas.select(X, y[1:])
+    with pytest.raises(ValueError, match="C_pos"):
+        selection.score_at(-1.0, 1.0)
+    for make in (lambda: scoring.fbeta(0), lambda: scoring.expected_cost(-1, 1), lambda: scoring.precision_at_recall(2)):
+        with pytest.raises(ValueError, match="must"):
+            make()
