@@ -250,6 +250,33 @@ def test_state_at_is_the_facet_of_the_atlas(small):
     assert np.all(state_at(problem, 0, 0) == 1)
 
 
+@pytest.mark.parametrize(
+    "case",
+    [forty, cases.lattice, cases.binary, cases.separable, cases.as_many_columns_as_rows],
+    ids=lambda case: case.__name__,
+)
+def test_state_at_is_the_end_of_a_walk(case, monkeypatch):
+    """Whether the partition was guessed and checked, or walked to."""
+    problem = make_problem(*case(), 1.0, None, 0)
+    costs = [(1e-3, 1e-3), (0.03, 0.5), (2.0, 0.1), (7.0, 9.0), (0.0, 0.4), (1e9, 1e8), (1e-300, 1e-290)]
+    states = [state_at(problem, *pair) for pair in costs]
+    monkeypatch.setattr(walk, "guess", lambda *_: None)
+    for pair, state in zip(costs, states, strict=True):
+        np.testing.assert_array_equal(state_at(problem, *pair), state)
+
+
+def test_guesses_are_good_and_checked(monkeypatch):
+    problem = make_problem(*cases.as_many_columns_as_rows(), 1.0, None, 0)
+    monkeypatch.setattr(walk.Walker, "finish", None)  # no walk
+    state = state_at(problem, 0.5, 0.2)
+    assert np.sum(state == 2) > 10
+    wrong = state.copy()
+    wrong[np.flatnonzero(state == 2)[0]] = 0
+    monkeypatch.setattr(walk, "guess", lambda *_: wrong)
+    with pytest.raises(TypeError):
+        state_at(problem, 0.5, 0.2)
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_hostile_data(data):

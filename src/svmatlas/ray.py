@@ -16,6 +16,7 @@ import numpy.typing as npt
 from svmatlas.atlas import ALARM, Partition
 from svmatlas.doubledouble import entry
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, L, P, Q, Region
+from svmatlas.guess import guess
 from svmatlas.layers import cross
 from svmatlas.problem import Problem, check_bounds, make_problem, make_region
 from svmatlas.progress import make_bar
@@ -313,11 +314,19 @@ def segment(
     track = line_between(a, b)
     axis = np.eye(3)[P if _meets_axis(track) else Q]
     walker = Walker(problem, np.array([track, line_across(track, b), line_across(track, a), axis]))
+    return _record(problem, walker, line, _state_at_start(problem, walker, a), progress)
+
+
+def _state_at_start(problem: Problem, walker: Walker, c: Floats) -> States:
+    """Partition at the start c of a segment, the corner of lines 0 and 2: a guess, or else by an axis, line 3, and line 0."""
+    state = guess(problem.data, c)
+    if state is not None and walker.holds(state, 0, 2):
+        return state
     state = np.full(problem.n_points, INSIDE, dtype=np.int8)
-    if not np.array_equal(track, axis):
+    if not np.array_equal(walker.region.sides[0], walker.region.sides[3]):
         walker.finish(state, 3, 0)
     walker.finish(state, 0, 2)
-    return _record(problem, walker, line, state, progress)
+    return state
 
 
 def _meets_axis(line: Floats) -> bool:

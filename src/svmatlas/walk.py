@@ -66,6 +66,7 @@ from svmatlas.facet import (
     tabulate_pencil,
     weight_dd,
 )
+from svmatlas.guess import guess
 from svmatlas.layers import PUT_OFF, EngineError, cross, crossed
 from svmatlas.polygon import (
     ASK,
@@ -406,6 +407,38 @@ def _follow(data, region, space, state, line, goal, answers, near, n, out):
     return PUT_OFF, n
 
 
+@kernel
+def _scores_hold(t):
+    """Are all scores at corner 0 on their side of the target, beyond doubt?"""
+    v, tiny = t.corner[0, 0], (t.rows.shape[1] + 8) * UNIT
+    per_norm = 0.0
+    for c in range(3):
+        size = t.bound[LENGTH, c]
+        per_norm += (t.bound[ETA, c] + tiny * size) * (v[c] + v[3 + c]) + size * v[3 + c]
+    for i in range(t.state.size):
+        s = 0.0
+        for j in range(t.rows.shape[1]):
+            s += t.rows[i, j] * (t.column[BETA, P, j] * v[0] + t.column[BETA, Q, j] * v[1] + t.column[BETA, L, j] * v[2])
+        s -= (1.0 + t.jitter * t.point[TARGET_LO, i]) * v[2]
+        s = s if t.state[i] == OUTSIDE else -s
+        if t.state[i] != MARGIN and not s > t.point[NORM, i] * per_norm + 8.0 * UNIT * v[2] + 2.0 * v[5]:
+            return False
+    return True
+
+
+@entry
+def _holds(data, region, space, state, line, goal):
+    """Does the corner of two lines satisfy all conditions of a partition, beyond doubt?
+
+    ``find_exit`` does not look at score lines that cannot be edges of a facet; but this may not be the partition of a facet.
+    """
+    t = make_task(data, region, space)
+    t.state = state
+    t.answers = np.empty((0, 5), np.int64)
+    outcome, code = find_exit(t, line, goal)
+    return outcome == CLOSED and code == goal and (t.counts[SIZE] < t.rank - 1 or _scores_hold(t))
+
+
 class Walker:
     """Walks along some lines (k, 3) of homogeneous costs; line j has the code -1 - j."""
 
@@ -445,6 +478,10 @@ class Walker:
             yield Steps(steps.code[:n], steps.corner[:n], steps.coarse[:n])
             if outcome == CLOSED:
                 return
+
+    def holds(self, state: States, line: int, goal: int) -> bool:
+        """Does the facet of a partition certainly hold the corner of two lines? False if this takes exact arithmetic."""
+        return bool(_holds(self.data, self.region, self.space, state, -1 - line, -1 - goal))
 
     def finish(self, state: States, line: int, goal: int) -> None:
         """The same, where only the partition at the end is asked for."""
@@ -495,11 +532,15 @@ def line_across(line: Floats, c: Floats) -> Floats:
 
 
 def state_at(problem: Problem, C_pos: float, C_neg: float) -> States:
-    """Partition of a facet at finite costs: the end of the ray to them."""
+    """Partition of a facet at finite costs: a guess that is certainly right, or else the end of the ray to them."""
     state = np.full(problem.n_points, INSIDE, dtype=np.int8)
     if C_pos == C_neg == 0:
         return state
     c = problem.homogeneous(np.array([C_pos]), np.array([C_neg]))[0]
     line = tidy(np.array([c[Q], -c[P], 0.0]))
-    Walker(problem, np.array([line, line_across(line, c)])).finish(state, 0, 1)
+    walker = Walker(problem, np.array([line, line_across(line, c)]))
+    guessed = guess(problem.data, c)
+    if guessed is not None and walker.holds(guessed, 0, 1):
+        return guessed
+    walker.finish(state, 0, 1)
     return state
