@@ -319,6 +319,22 @@ def test_scalars_and_arrays():
         path.breakpoints[0] = 1
 
 
+@pytest.mark.parametrize("ratio", [1e-100, 1e-9, 1e100])
+def test_extreme_ratios(ratio):
+    A, y = generic(20, 3, 0)
+    path = svmatlas.ray(A, y, ratio=ratio)
+    C = path.breakpoints[::3]
+    for values in zip(*path.costs(C), path.coef(C), path.intercept(C), path.alpha(C), strict=True):
+        assert abs(relative_gap(A, y, *values)) < 1e-9
+
+
+def test_rows_of_zeros_have_no_events():
+    path = svmatlas.ray(np.zeros((4, 2)), [0, 1, 0, 1], bias=0.0)
+    assert path.breakpoints.size == 0
+    np.testing.assert_array_equal(path.alpha(3.0), 3)
+    assert not path.coef(3.0).any()
+
+
 @pytest.mark.parametrize("C", [-1, np.nan, np.inf, [[1]], [1, 3]])
 def test_bad_parameters(C):
     with pytest.raises(ValueError, match="C "):
@@ -333,6 +349,7 @@ def test_bad_parameters(C):
         ({"ratio": 1e-200}, "ratio must be"),
         ({"C_max": 0}, "C_max must be positive"),
         ({"C_max": np.nan}, "C_max must be positive"),
+        ({"C_max": 1e300, "ratio": 1e50}, "makes the costs infinite"),
         ({"bias": -1}, "bias"),
         ({"sample_weight": np.zeros(5)}, "zero for all rows of a class"),
     ],
@@ -350,6 +367,7 @@ def test_bad_rays(arguments, message):
         ((1, 2), (1, np.inf), "stop: C_neg = inf is not a finite cost"),
         ((-1, 2), (1, 2), "start: C_pos = -1.0 is not a finite cost"),
         ((1, 2), (1, 2), "must differ"),
+        ((1e300, 1), (1, 1e300), "must not differ by more than a factor of 1e\\+100"),
     ],
 )
 def test_bad_segments(start, stop, message):

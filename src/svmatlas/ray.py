@@ -30,7 +30,7 @@ Ints = npt.NDArray[np.intp]
 States = npt.NDArray[np.int8]
 
 WIDEST = 1e100
-"""Largest ratio of costs, and largest cost in units of the data: products of a few of them stay in the range of doubles."""
+"""Largest ratio of the costs of a path: products of a few of them stay in the range of doubles."""
 
 TRIED = 64
 """Pieces of the path on either side that are tried where a solution is not what rounding allows: ties are rarely longer."""
@@ -48,7 +48,12 @@ class _Line(NamedTuple):
     stop: float
 
     def costs(self, t: Floats) -> tuple[Floats, Floats]:
-        pos, neg = (1.0 - t) * self.first[:, None] + t * self.unit[:, None]
+        """The costs (C+, C-) at some parameters; ValueError where they are beyond the range of doubles."""
+        with np.errstate(over="ignore"):
+            pos, neg = (1.0 - t) * self.first[:, None] + t * self.unit[:, None]
+        wrong = ~np.isfinite(pos + neg)
+        if np.any(wrong):
+            raise ValueError(f"C = {t[np.argmax(wrong)]} makes the costs infinite")
         return pos, neg
 
     def parameters(self, c: Floats) -> Floats:
@@ -308,6 +313,8 @@ def segment(
     ends = np.array([_check_pair("start", start), _check_pair("stop", stop)])
     if np.array_equal(ends[0], ends[1]):
         raise ValueError(f"start and stop must differ, both are {tuple(ends[0].tolist())}")
+    if ends.max() / WIDEST > ends[ends > 0].min():
+        raise ValueError(f"the costs of start and stop must not differ by more than a factor of {WIDEST:g}")
     problem = make_problem(X, y, bias, sample_weight, random_state)
     line = _Line(ends[0], ends[1], 0.0, 1.0)
     a, b = problem.homogeneous(*ends.T)
