@@ -1,7 +1,7 @@
 """One-dimensional paths: the exact solutions along a ray or a segment of the plane of costs, with no atlas.
 
 A path is the list of its events. Partitions are kept every few hundred events, the others are made from them on demand, and
-a solution is read off its partition (solve.py), so a path takes some 40 bytes an event and N bytes a kept partition.
+a solution is read off its partition (solve.py), so a path takes some 24 bytes an event and N bytes a kept partition.
 """
 
 from __future__ import annotations
@@ -58,8 +58,9 @@ class _Line(NamedTuple):
 
     def parameters(self, c: Floats) -> Floats:
         """Parameters of homogeneous costs (n, 3) in the user's units, made to ascend where rounding and ties do not."""
-        change = np.abs(self.unit - self.first)
-        k = int(np.argmax(change / np.maximum(np.maximum(self.unit, self.first), np.finfo(float).tiny)))
+        top = np.maximum(np.maximum(self.unit, self.first), np.finfo(float).tiny)
+        change = np.abs(self.unit - self.first) / top
+        k = int(change[1] >= change[0])
         t = (c[:, k] / c[:, 2] - self.first[k]) / (self.unit[k] - self.first[k])
         ascending: Floats = np.maximum.accumulate(np.clip(t, self.start, self.stop))
         return ascending

@@ -164,8 +164,8 @@ def find_exit(t, line, goal):
 #     reach = min over the points far off of |x_i.beta_0 - t_i| / |x_i|,
 #
 # no point far off changes as long as |beta - beta_0| < reach. The facets there are those of a problem that has the points
-# nearby only, and the pull of the others that are inside the margin. What doubles cannot decide in it, and where the
-# weights leave the reach, is decided with all points.
+# nearby only, and the pull of the others that are inside the margin. What double-double does not decide in it is decided with
+# all points, and where the weights leave the reach the points nearby are looked for anew.
 
 
 class Near(NamedTuple):
@@ -184,9 +184,7 @@ class Near(NamedTuple):
     number: npt.NDArray[np.int64]  # (2,) how many they are
     reach: Floats  # (1,) 0: not known
     entry: Floats  # (3,) where the path entered the facet in hand
-    patience: npt.NDArray[
-        np.int64
-    ]  # (2,) events to wait before the points nearby are looked for, and how long the last wait was
+    patience: npt.NDArray[np.int64]  # (2,) events to wait before the points nearby are tried again; length of the last wait
 
 
 def make_near(data: Data, region: Region) -> Near:
@@ -203,20 +201,28 @@ def make_near(data: Data, region: Region) -> Near:
 
 
 @kernel
-def _is_in_reach(t, near):
-    """Are the weights at corner 0 within reach of beta_0, whatever the rounding?"""
+def _bound_weights(t):
+    """Bound on the error of the homogeneous weights Beta v at corner 0, and of a product with a row of length 1."""
     v, tiny = t.corner[0, 0], (t.rows.shape[1] + 8) * UNIT
-    bound, square, length = 0.0, 0.0, 0.0
+    bound = 0.0
     for c in range(3):
         size = t.bound[LENGTH, c]
         bound += (t.bound[ETA, c] + tiny * size) * (v[c] + v[3 + c]) + size * v[3 + c]
+    return bound
+
+
+@kernel
+def _is_in_reach(t, near):
+    """Are the weights at corner 0 within reach of beta_0, whatever the rounding?"""
+    v, tiny = t.corner[0, 0], (t.rows.shape[1] + 8) * UNIT
+    square, length = 0.0, 0.0
     for j in range(near.weights.size):
         b = near.weights[j]
         x = t.column[BETA, P, j] * v[0] + t.column[BETA, Q, j] * v[1] + t.column[BETA, L, j] * v[2] - b * v[2]
         square += x * x
         length += b * b
-    bound += np.sqrt(length) * (v[5] + tiny * v[2])
-    return np.sqrt(square) * (1.0 + tiny) + bound < near.reach[0] * (v[2] - v[5])
+    bound = _bound_weights(t) + np.sqrt(length) * (v[5] + tiny * v[2])
+    return np.sqrt(square) + bound < (1.0 - 4.0 * tiny) * near.reach[0] * (v[2] - v[5])
 
 
 @kernel
@@ -390,7 +396,7 @@ def _follow(data, region, space, state, line, goal, answers, near, n, out):
         if outcome != CLOSED:
             outcome, code = find_exit(t, line, goal)
             corner = t.corner[0, 0]
-            if outcome == CLOSED and near.which.size > 0:
+            if outcome == CLOSED and code != goal and near.which.size > 0:
                 near.patience[0] -= 1
                 if near.patience[0] < 0:
                     _look_around(t, t.column[BETA], corner, near)
@@ -410,11 +416,7 @@ def _follow(data, region, space, state, line, goal, answers, near, n, out):
 @kernel
 def _scores_hold(t):
     """Are all scores at corner 0 on their side of the target, beyond doubt?"""
-    v, tiny = t.corner[0, 0], (t.rows.shape[1] + 8) * UNIT
-    per_norm = 0.0
-    for c in range(3):
-        size = t.bound[LENGTH, c]
-        per_norm += (t.bound[ETA, c] + tiny * size) * (v[c] + v[3 + c]) + size * v[3 + c]
+    v, per_norm = t.corner[0, 0], _bound_weights(t)
     for i in range(t.state.size):
         s = 0.0
         for j in range(t.rows.shape[1]):
@@ -455,6 +457,7 @@ class Walker:
 
     def follow(self, state: States, line: int, goal: int) -> Iterator[Steps]:
         """Walk along a line to its corner with another one; ``state`` is changed, and is right whenever this yields."""
+        self.near.reach[0] = 0.0
         while True:
             before = state.copy()
             steps = Steps(np.empty(STRIDE, dtype=np.int64), np.empty((STRIDE, 3)), np.empty(STRIDE, dtype=bool))
