@@ -88,7 +88,7 @@ def run_case(name):
 def compare_rays():
     """Rays C+ = C- up to C = 1, each checked by its duality gap at 20 costs."""
     print(
-        "\n| ray to C = 1 | events | time | time per event | share of a LinearSVC fit | whole path in fits | largest duality gap |"
+        "\n| ray to C = 1 | events | time | time per event | share of a LinearSVC fit | path in fits | largest duality gap |"
         "\n|---|---|---|---|---|---|---|",
         flush=True,
     )
@@ -100,8 +100,8 @@ def compare_rays():
         taken = best(lambda X=X, y=y: svmatlas.ray(X, y, C_max=1.0), seconds=3.0)
         step = taken / path.breakpoints.size
         print(
-            f"| Gaussian N={n:,} d={d} | {path.breakpoints.size:,} | {taken:.3f} s | {1e6 * step:.0f} us | 1/{fit / step:,.0f} "
-            f"| {taken / fit:.1f} | {ray_gap(path, X, y):.0e} |",
+            f"| Gaussian N={n:,} d={d} | {path.breakpoints.size:,} | {taken:.3f} s | {1e6 * step:.0f} us "
+            f"| 1/{fit / step:,.0f} | {taken / fit:.1f} | {ray_gap(path, X, y):.0e} |",
             flush=True,
         )
 

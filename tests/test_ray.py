@@ -250,6 +250,33 @@ def test_state_at_is_the_facet_of_the_atlas(small):
     assert np.all(state_at(problem, 0, 0) == 1)
 
 
+@pytest.mark.parametrize(
+    "case",
+    [forty, cases.lattice, cases.binary, cases.separable, cases.as_many_columns_as_rows],
+    ids=lambda case: case.__name__,
+)
+def test_state_at_is_the_end_of_a_walk(case, monkeypatch):
+    """Whether the partition was guessed and checked, or walked to."""
+    problem = make_problem(*case(), 1.0, None, 0)
+    costs = [(1e-3, 1e-3), (0.03, 0.5), (2.0, 0.1), (7.0, 9.0), (0.0, 0.4), (1e9, 1e8), (1e-300, 1e-290)]
+    states = [state_at(problem, *pair) for pair in costs]
+    monkeypatch.setattr(walk, "guess", lambda *_: None)
+    for pair, state in zip(costs, states, strict=True):
+        np.testing.assert_array_equal(state_at(problem, *pair), state)
+
+
+def test_guesses_are_good_and_checked(monkeypatch):
+    problem = make_problem(*cases.as_many_columns_as_rows(), 1.0, None, 0)
+    monkeypatch.setattr(walk.Walker, "finish", None)  # no walk
+    state = state_at(problem, 0.5, 0.2)
+    assert np.sum(state == 2) > 10
+    wrong = state.copy()
+    wrong[np.flatnonzero(state == 2)[0]] = 0
+    monkeypatch.setattr(walk, "guess", lambda *_: wrong)
+    with pytest.raises(TypeError):
+        state_at(problem, 0.5, 0.2)
+
+
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_hostile_data(data):
@@ -292,6 +319,22 @@ def test_scalars_and_arrays():
         path.breakpoints[0] = 1
 
 
+@pytest.mark.parametrize("ratio", [1e-100, 1e-9, 1e100])
+def test_extreme_ratios(ratio):
+    A, y = generic(20, 3, 0)
+    path = svmatlas.ray(A, y, ratio=ratio)
+    C = path.breakpoints[::3]
+    for values in zip(*path.costs(C), path.coef(C), path.intercept(C), path.alpha(C), strict=True):
+        assert abs(relative_gap(A, y, *values)) < 1e-9
+
+
+def test_rows_of_zeros_have_no_events():
+    path = svmatlas.ray(np.zeros((4, 2)), [0, 1, 0, 1], bias=0.0)
+    assert path.breakpoints.size == 0
+    np.testing.assert_array_equal(path.alpha(3.0), 3)
+    assert not path.coef(3.0).any()
+
+
 @pytest.mark.parametrize("C", [-1, np.nan, np.inf, [[1]], [1, 3]])
 def test_bad_parameters(C):
     with pytest.raises(ValueError, match="C "):
@@ -306,6 +349,7 @@ def test_bad_parameters(C):
         ({"ratio": 1e-200}, "ratio must be"),
         ({"C_max": 0}, "C_max must be positive"),
         ({"C_max": np.nan}, "C_max must be positive"),
+        ({"C_max": 1e300, "ratio": 1e50}, "makes the costs infinite"),
         ({"bias": -1}, "bias"),
         ({"sample_weight": np.zeros(5)}, "zero for all rows of a class"),
     ],
@@ -323,6 +367,7 @@ def test_bad_rays(arguments, message):
         ((1, 2), (1, np.inf), "stop: C_neg = inf is not a finite cost"),
         ((-1, 2), (1, 2), "start: C_pos = -1.0 is not a finite cost"),
         ((1, 2), (1, 2), "must differ"),
+        ((1e300, 1), (1, 1e300), "must not differ by more than a factor of 1e\\+100"),
     ],
 )
 def test_bad_segments(start, stop, message):

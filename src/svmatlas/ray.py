@@ -1,7 +1,7 @@
 """One-dimensional paths: the exact solutions along a ray or a segment of the plane of costs, with no atlas.
 
 A path is the list of its events. Partitions are kept every few hundred events, the others are made from them on demand, and
-a solution is read off its partition (solve.py), so a path takes some 40 bytes an event and N bytes a kept partition.
+a solution is read off its partition (solve.py), so a path takes some 24 bytes an event and N bytes a kept partition.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from svmatlas.atlas import Partition
 from svmatlas.doubledouble import entry
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, L, P, Q, Region
+from svmatlas.guess import guess
 from svmatlas.layers import cross
 from svmatlas.problem import Problem, check_bounds, make_problem, make_region
 from svmatlas.progress import make_bar
@@ -29,7 +30,7 @@ Ints = npt.NDArray[np.intp]
 States = npt.NDArray[np.int8]
 
 WIDEST = 1e100
-"""Largest ratio of costs, and largest cost in units of the data: products of a few of them stay in the range of doubles."""
+"""Largest ratio of the costs of a path: products of a few of them stay in the range of doubles."""
 
 TRIED = 64
 """Pieces of the path on either side that are tried where a solution is not what rounding allows: ties are rarely longer."""
@@ -47,13 +48,19 @@ class _Line(NamedTuple):
     stop: float
 
     def costs(self, t: Floats) -> tuple[Floats, Floats]:
-        pos, neg = (1.0 - t) * self.first[:, None] + t * self.unit[:, None]
+        """The costs (C+, C-) at some parameters; ValueError where they are beyond the range of doubles."""
+        with np.errstate(over="ignore"):
+            pos, neg = (1.0 - t) * self.first[:, None] + t * self.unit[:, None]
+        wrong = ~np.isfinite(pos + neg)
+        if np.any(wrong):
+            raise ValueError(f"C = {t[np.argmax(wrong)]} makes the costs infinite")
         return pos, neg
 
     def parameters(self, c: Floats) -> Floats:
         """Parameters of homogeneous costs (n, 3) in the user's units, made to ascend where rounding and ties do not."""
-        change = np.abs(self.unit - self.first)
-        k = int(np.argmax(change / np.maximum(np.maximum(self.unit, self.first), np.finfo(float).tiny)))
+        top = np.maximum(np.maximum(self.unit, self.first), np.finfo(float).tiny)
+        change = np.abs(self.unit - self.first) / top
+        k = int(change[1] >= change[0])
         t = (c[:, k] / c[:, 2] - self.first[k]) / (self.unit[k] - self.first[k])
         ascending: Floats = np.maximum.accumulate(np.clip(t, self.start, self.stop))
         return ascending
@@ -305,17 +312,27 @@ def segment(
     ends = np.array([_check_pair("start", start), _check_pair("stop", stop)])
     if np.array_equal(ends[0], ends[1]):
         raise ValueError(f"start and stop must differ, both are {tuple(ends[0].tolist())}")
+    if ends.max() / WIDEST > ends[ends > 0].min():
+        raise ValueError(f"the costs of start and stop must not differ by more than a factor of {WIDEST:g}")
     problem = make_problem(X, y, bias, sample_weight, random_state)
     line = _Line(ends[0], ends[1], 0.0, 1.0)
     a, b = problem.homogeneous(*ends.T)
     track = line_between(a, b)
     axis = np.eye(3)[P if _meets_axis(track) else Q]
     walker = Walker(problem, np.array([track, line_across(track, b), line_across(track, a), axis]))
+    return _record(problem, walker, line, _state_at_start(problem, walker, a), progress)
+
+
+def _state_at_start(problem: Problem, walker: Walker, c: Floats) -> States:
+    """Partition at the start c of a segment, the corner of lines 0 and 2: a guess, or else by an axis, line 3, and line 0."""
+    state = guess(problem.data, c)
+    if state is not None and walker.holds(state, 0, 2):
+        return state
     state = np.full(problem.n_points, INSIDE, dtype=np.int8)
-    if not np.array_equal(track, axis):
+    if not np.array_equal(walker.region.sides[0], walker.region.sides[3]):
         walker.finish(state, 3, 0)
     walker.finish(state, 0, 2)
-    return _record(problem, walker, line, state, progress)
+    return state
 
 
 def _meets_axis(line: Floats) -> bool:

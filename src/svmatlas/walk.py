@@ -66,6 +66,7 @@ from svmatlas.facet import (
     tabulate_pencil,
     weight_dd,
 )
+from svmatlas.guess import guess
 from svmatlas.layers import PUT_OFF, EngineError, cross, crossed
 from svmatlas.polygon import (
     ASK,
@@ -163,8 +164,8 @@ def find_exit(t, line, goal):
 #     reach = min over the points far off of |x_i.beta_0 - t_i| / |x_i|,
 #
 # no point far off changes as long as |beta - beta_0| < reach. The facets there are those of a problem that has the points
-# nearby only, and the pull of the others that are inside the margin. What doubles cannot decide in it, and where the
-# weights leave the reach, is decided with all points.
+# nearby only, and the pull of the others that are inside the margin. What double-double does not decide in it is decided with
+# all points, and where the weights leave the reach the points nearby are looked for anew.
 
 
 class Near(NamedTuple):
@@ -183,9 +184,7 @@ class Near(NamedTuple):
     number: npt.NDArray[np.int64]  # (2,) how many they are
     reach: Floats  # (1,) 0: not known
     entry: Floats  # (3,) where the path entered the facet in hand
-    patience: npt.NDArray[
-        np.int64
-    ]  # (2,) events to wait before the points nearby are looked for, and how long the last wait was
+    patience: npt.NDArray[np.int64]  # (2,) events to wait before the points nearby are tried again; length of the last wait
 
 
 def make_near(data: Data, region: Region) -> Near:
@@ -202,20 +201,28 @@ def make_near(data: Data, region: Region) -> Near:
 
 
 @kernel
-def _is_in_reach(t, near):
-    """Are the weights at corner 0 within reach of beta_0, whatever the rounding?"""
+def _bound_weights(t):
+    """Bound on the error of the homogeneous weights Beta v at corner 0, and of a product with a row of length 1."""
     v, tiny = t.corner[0, 0], (t.rows.shape[1] + 8) * UNIT
-    bound, square, length = 0.0, 0.0, 0.0
+    bound = 0.0
     for c in range(3):
         size = t.bound[LENGTH, c]
         bound += (t.bound[ETA, c] + tiny * size) * (v[c] + v[3 + c]) + size * v[3 + c]
+    return bound
+
+
+@kernel
+def _is_in_reach(t, near):
+    """Are the weights at corner 0 within reach of beta_0, whatever the rounding?"""
+    v, tiny = t.corner[0, 0], (t.rows.shape[1] + 8) * UNIT
+    square, length = 0.0, 0.0
     for j in range(near.weights.size):
         b = near.weights[j]
         x = t.column[BETA, P, j] * v[0] + t.column[BETA, Q, j] * v[1] + t.column[BETA, L, j] * v[2] - b * v[2]
         square += x * x
         length += b * b
-    bound += np.sqrt(length) * (v[5] + tiny * v[2])
-    return np.sqrt(square) * (1.0 + tiny) + bound < near.reach[0] * (v[2] - v[5])
+    bound = _bound_weights(t) + np.sqrt(length) * (v[5] + tiny * v[2])
+    return np.sqrt(square) + bound < (1.0 - 4.0 * tiny) * near.reach[0] * (v[2] - v[5])
 
 
 @kernel
@@ -389,7 +396,7 @@ def _follow(data, region, space, state, line, goal, answers, near, n, out):
         if outcome != CLOSED:
             outcome, code = find_exit(t, line, goal)
             corner = t.corner[0, 0]
-            if outcome == CLOSED and near.which.size > 0:
+            if outcome == CLOSED and code != goal and near.which.size > 0:
                 near.patience[0] -= 1
                 if near.patience[0] < 0:
                     _look_around(t, t.column[BETA], corner, near)
@@ -404,6 +411,34 @@ def _follow(data, region, space, state, line, goal, answers, near, n, out):
             n += 1
         t.answers = answers[:0]
     return PUT_OFF, n
+
+
+@kernel
+def _scores_hold(t):
+    """Are all scores at corner 0 on their side of the target, beyond doubt?"""
+    v, per_norm = t.corner[0, 0], _bound_weights(t)
+    for i in range(t.state.size):
+        s = 0.0
+        for j in range(t.rows.shape[1]):
+            s += t.rows[i, j] * (t.column[BETA, P, j] * v[0] + t.column[BETA, Q, j] * v[1] + t.column[BETA, L, j] * v[2])
+        s -= (1.0 + t.jitter * t.point[TARGET_LO, i]) * v[2]
+        s = s if t.state[i] == OUTSIDE else -s
+        if t.state[i] != MARGIN and not s > t.point[NORM, i] * per_norm + 8.0 * UNIT * v[2] + 2.0 * v[5]:
+            return False
+    return True
+
+
+@entry
+def _holds(data, region, space, state, line, goal):
+    """Does the corner of two lines satisfy all conditions of a partition, beyond doubt?
+
+    ``find_exit`` does not look at score lines that cannot be edges of a facet; but this may not be the partition of a facet.
+    """
+    t = make_task(data, region, space)
+    t.state = state
+    t.answers = np.empty((0, 5), np.int64)
+    outcome, code = find_exit(t, line, goal)
+    return outcome == CLOSED and code == goal and (t.counts[SIZE] < t.rank - 1 or _scores_hold(t))
 
 
 class Walker:
@@ -422,6 +457,7 @@ class Walker:
 
     def follow(self, state: States, line: int, goal: int) -> Iterator[Steps]:
         """Walk along a line to its corner with another one; ``state`` is changed, and is right whenever this yields."""
+        self.near.reach[0] = 0.0
         while True:
             before = state.copy()
             steps = Steps(np.empty(STRIDE, dtype=np.int64), np.empty((STRIDE, 3)), np.empty(STRIDE, dtype=bool))
@@ -445,6 +481,10 @@ class Walker:
             yield Steps(steps.code[:n], steps.corner[:n], steps.coarse[:n])
             if outcome == CLOSED:
                 return
+
+    def holds(self, state: States, line: int, goal: int) -> bool:
+        """Does the facet of a partition certainly hold the corner of two lines? False if this takes exact arithmetic."""
+        return bool(_holds(self.data, self.region, self.space, state, -1 - line, -1 - goal))
 
     def finish(self, state: States, line: int, goal: int) -> None:
         """The same, where only the partition at the end is asked for."""
@@ -495,11 +535,15 @@ def line_across(line: Floats, c: Floats) -> Floats:
 
 
 def state_at(problem: Problem, C_pos: float, C_neg: float) -> States:
-    """Partition of a facet at finite costs: the end of the ray to them."""
+    """Partition of a facet at finite costs: a guess that is certainly right, or else the end of the ray to them."""
     state = np.full(problem.n_points, INSIDE, dtype=np.int8)
     if C_pos == C_neg == 0:
         return state
     c = problem.homogeneous(np.array([C_pos]), np.array([C_neg]))[0]
     line = tidy(np.array([c[Q], -c[P], 0.0]))
-    Walker(problem, np.array([line, line_across(line, c)])).finish(state, 0, 1)
+    walker = Walker(problem, np.array([line, line_across(line, c)]))
+    guessed = guess(problem.data, c)
+    if guessed is not None and walker.holds(guessed, 0, 1):
+        return guessed
+    walker.finish(state, 0, 1)
     return state
