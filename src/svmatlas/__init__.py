@@ -5,6 +5,7 @@ from svmatlas.cells import Cell
 from svmatlas.crossval import AsymmetricSVCCV
 from svmatlas.estimators import AsymmetricSVC, AtlasSVC
 from svmatlas.explore import explore
+from svmatlas.files import FileError, load
 from svmatlas.layers import EngineError
 from svmatlas.roc import Frontier, roc_frontier
 from svmatlas.select import Selection, select
@@ -19,12 +20,14 @@ __all__ = [
     "Cell",
     "EngineError",
     "Facet",
+    "FileError",
     "Frontier",
     "Partition",
     "Report",
     "Selection",
     "__version__",
     "explore",
+    "load",
     "roc_frontier",
     "select",
 ]

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, Region
-from svmatlas.limits import Limit, solve_limit, way_to
+from svmatlas.files import export, save
+from svmatlas.limits import Limit, first_limit, way_to
 from svmatlas.locate import NOWHERE, Locator
 from svmatlas.mesh import Mesh, states_of
 from svmatlas.problem import DROPPED, ZERO, Bounds, Problem, check_rows, make_region
@@ -296,7 +297,7 @@ class Atlas:
         facets = np.empty(p.size, dtype=np.intp)
         facets[finite] = self._locate(self._problem.homogeneous(p[finite], q[finite]))
         for k in np.flatnonzero(~finite):
-            facets[k], _ = self._far(p[k], q[k])
+            facets[k] = self._far(p[k], q[k]).facet
         return int(facets[0]) if scalar else facets
 
     def alpha(self, C_pos: Any, C_neg: Any) -> Floats:
@@ -320,8 +321,7 @@ class Atlas:
         share = self._solve(self._problem.homogeneous(p[finite], q[finite])).share
         alpha[finite] = self._problem.spread_alpha(share, p[finite], q[finite])
         for k in np.flatnonzero(~finite):
-            _, far = self._far(p[k], q[k])
-            alpha[k] = self._problem.row_alpha(far.alpha[None], p[k : k + 1], q[k : k + 1])[0]
+            alpha[k] = self._problem.row_alpha(self._far(p[k], q[k]).alpha[None], p[k : k + 1], q[k : k + 1])[0]
         return alpha[0] if scalar else alpha
 
     def coef(self, C_pos: Any, C_neg: Any) -> Floats:
@@ -443,20 +443,19 @@ class Atlas:
         beta, lossless = np.empty((p.size, solution.beta.shape[1])), np.empty((p.size, solution.lossless.shape[1]), dtype=bool)
         beta[finite], lossless[finite] = solution.beta, solution.lossless
         for k in np.flatnonzero(~finite):
-            _, far = self._far(p[k], q[k])
+            far = self._far(p[k], q[k])
             beta[k], lossless[k] = far.beta, far.lossless
         return beta, lossless, scalar
 
-    def _far(self, p: float, q: float) -> tuple[int, Limit]:
-        """The facet at costs of which one or both are infinite, and the solution there."""
+    def _far(self, p: float, q: float) -> Limit:
+        """The solution at costs of which one or both are infinite."""
         way = way_to(p, q, self._problem.cost_exponent)
-        facets = np.unique(self._locator(way.stops))
-        facets = facets[facets != NOWHERE]
-        limits = [solve_limit(self._problem.data, self._region, state, way) for state in self._states(facets)]
-        best = int(np.argmin([limit.violation for limit in limits])) if limits else -1
-        if best < 0 or (not self.complete and limits[best].violation > LOST):
+        facets = [int(f) for f in dict.fromkeys(self._locator(way.stops).tolist()) if f != NOWHERE]
+        on_the_way = ((f, self._states(np.array([f]))[0]) for f in facets)
+        limit = first_limit(self._problem.data, self._region, on_the_way, way)
+        if limit is None or (not self.complete and limit.violation > LOST):
             raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
-        return int(facets[best]), limits[best]
+        return limit
 
     def _solve(self, c: Floats) -> Solution:
         """Solutions at homogeneous costs (n, 3)."""
@@ -512,6 +511,35 @@ class Atlas:
             if np.any(wrong):
                 raise ValueError(f"{name} = {values[np.argmax(wrong)]} is not a cost in the region [{lo}, {hi}]")
         return (p, q), scalar
+
+    # Files
+
+    def save(self, path: Any) -> None:
+        """Write the atlas to one file, for :func:`svmatlas.load`.
+
+        An older file of that name stays whole until the new one is. An atlas with a callable as kernel cannot be saved.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file.
+
+        """
+        save(self, path)
+
+    def export(self, folder: Any, format: str = "parquet") -> None:
+        """Write tables of the vertices, edges and facets for other programs.
+
+        Parameters
+        ----------
+        folder : str or path-like
+            Where ``vertices``, ``edges`` and ``facets`` are put; it is made if need be.
+        format : {"parquet", "csv"}, default="parquet"
+            Format of the tables; "parquet" needs pyarrow. Lists of a facet's edges and vertices are written with
+            spaces between them in "csv".
+
+        """
+        export(self, folder, format)
 
     def validate(self, n_costs: int = 1000, random_state: Any = 0, progress: bool = False) -> Report:
         """Check the whole map: topology, geometry, KKT conditions at all corners, and duality gaps at random costs.

@@ -129,7 +129,8 @@ class _SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         first = problem.first_rows
         if self._kernel.name == "precomputed":
             held = problem.data.rows * problem.sign[first, None]
-            pull = np.bincount(problem.point[self.support_], self.dual_coef_[0], first.size) @ held
+            point = problem.point[self.support_]
+            pull = np.bincount(point[point >= 0], self.dual_coef_[0][point >= 0], first.size) @ held
             scores = np.ldexp(held @ pull, -2 * problem.features.exponent)
         else:
             scores = self._decide(problem.user_rows(first))

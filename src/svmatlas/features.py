@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array, issparse
+from threadpoolctl import threadpool_limits  # which scikit-learn brings along
 
 from svmatlas.kernels import Kernel, check_gram, factor_gram
 
@@ -152,13 +153,27 @@ def _from_kernel(X: Any, kernel: Kernel, bias: float, origin: Ints) -> tuple[Fea
     """The same for a kernel that is not linear; X is its matrix if that is precomputed."""
     given = kernel.name == "precomputed"
     kept = None if given else X[origin]
-    gram = (X[np.ix_(origin, origin)] if given else check_gram(kernel(kept, kept))) + bias**2
-    mean = float(np.mean(np.diag(gram))) if origin.size else 0.0
+    gram = X[np.ix_(origin, origin)] if given else check_gram(kernel(kept, kept))
+    mean = float(np.mean(np.diag(gram))) + bias**2 if origin.size else 0.0
     exponent = -round(np.log2(mean) / 2) if mean > 0 else 0
-    rows = factor_gram(np.ldexp(gram, 2 * exponent))
+    rows = _factor_kernel(np.ldexp(gram, 2 * exponent), float(np.ldexp(bias, exponent)))
     sizes = np.linalg.svd(rows, compute_uv=False) if rows.size else np.ones(1)
     made = Rows(rows, rows.shape[1], float(sizes[0] / sizes[-1]))
     return Features(kernel, bias, X.shape[1], exponent, origin, rows, kept), made
+
+
+def _factor_kernel(gram: Floats, bias: float) -> Floats:
+    """Rows whose inner products are a kernel matrix and the square of the bias constant.
+
+    If that adds to the rank it is best added as a column: where all rows of a class are on the margin by the bias alone, they
+    then are so exactly.
+    """
+    rows = factor_gram(gram + bias**2)
+    if bias > 0 and rows.shape[1] < rows.shape[0]:
+        plain = factor_gram(gram)
+        if plain.shape[1] + 1 == rows.shape[1]:
+            return _augment(plain, bias)
+    return rows
 
 
 def _augment(X: Floats, bias: float) -> Floats:
@@ -180,8 +195,9 @@ def _triangle(X: Any, bias: float, exponent: int) -> Floats:
     """The transposed triangular factor of the scaled and augmented rows, by QR of one block of columns after the other."""
     m = X.shape[0]
     upper: Any = np.full((1 if bias else 0, m), np.ldexp(bias, exponent))
-    for block in _blocks(X, max(BLOCK, 4 * m)):
-        upper = np.linalg.qr(np.vstack([upper, np.ldexp(block, exponent)]), mode="r")
+    with threadpool_limits(1 if m < BLOCK else None):  # threads only slow down a small QR
+        for block in _blocks(X, max(BLOCK, 4 * m)):
+            upper = np.linalg.qr(np.vstack([upper, np.ldexp(block, exponent)]), mode="r")
     return np.ascontiguousarray(upper.T)
 
 

@@ -5,12 +5,13 @@ there beta is constant: the facet reaches infinity in that direction, so v = Bet
 alpha_i x_i.v over I, none of them positive). Alpha is affine in t: each of its entries has a limit or grows without bound.
 
 That facet is found by its certificate, not by a large t: the jitter of the weights, harmless at finite costs, turns the
-lines that meet at infinity. So the facets at several t are tried, and the conditions of optimality in the limit, for the
-data as they are, tell which of them is right.
+lines that meet at infinity, and rounding errors of the data do when t is their inverse. So the facets at growing t are tried,
+and the first one that satisfies the conditions of optimality in the limit, for the data as they are, is right.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,12 +22,17 @@ from svmatlas.features import lift
 from svmatlas.solve import solution_maps
 
 Floats = npt.NDArray[np.float64]
+States = npt.NDArray[np.int8]
 
 STEPS = (8, 16, 24, 32, 40, 48, 64, 96, 128, 256)
 """Powers of two that are tried as t, in units of the data: there the last change is most often below 2^30."""
 
 FLAT = 2.0**-40
 """A slope in t below this, relative to its terms, is zero: rounding leaves some 1e-15 times the conditioning."""
+
+
+VALID = 2.0**-30
+"""Relative violation of the conditions of optimality up to which a limit is right."""
 
 
 class Limit(NamedTuple):
@@ -36,6 +42,7 @@ class Limit(NamedTuple):
     beta: Floats  # (r,) internal weights
     lossless: npt.NDArray[np.bool_]  # (N,) points that are not inside the margin
     violation: float  # of the conditions of optimality, relative
+    facet: int
 
 
 class Way(NamedTuple):
@@ -56,7 +63,19 @@ def way_to(C_pos: float, C_neg: float, cost_exponent: int) -> Way:
     return Way(far.astype(float), rest, stops / stops.max(axis=1, keepdims=True))
 
 
-def solve_limit(data: Data, region: Region, state: npt.NDArray[np.int8], way: Way) -> Limit:
+def first_limit(data: Data, region: Region, facets: Iterable[tuple[int, States]], way: Way) -> Limit | None:
+    """The limit in the first of the facets on the way, given with their partitions, where it is valid; else the best."""
+    best = None
+    for facet, state in facets:
+        limit = _solve_limit(data, region, facet, state, way)
+        if best is None or limit.violation < best.violation:
+            best = limit
+        if limit.violation <= VALID:
+            break
+    return best
+
+
+def _solve_limit(data: Data, region: Region, facet: int, state: States, way: Way) -> Limit:
     """The limit on the way to infinity if the partition there is the given one."""
     alpha_map, beta_map = solution_maps(data, region, state)
     slope, slope_size = way.direction @ alpha_map, way.direction @ np.abs(alpha_map)
@@ -67,8 +86,9 @@ def solve_limit(data: Data, region: Region, state: npt.NDArray[np.int8], way: Wa
     scores = data.rows @ beta
     margin, inside, outside = state == MARGIN, state == INSIDE, state == OUTSIDE
     full = slope >= (1 - FLAT) * cap_slope
+    mass = cap_slope[inside] @ data.point[NORM][inside]
     wrong = [
-        _relative(np.linalg.norm(way.direction @ beta_map), way.direction @ np.linalg.norm(beta_map, axis=1)),
+        _relative(np.linalg.norm(way.direction @ beta_map), mass),
         _relative(np.maximum(-slope, slope - cap_slope)[margin], (slope_size + cap_slope)[margin]),
         _relative(-rest[margin & (slope == 0)], (rest_size + cap)[margin & (slope == 0)]),
         _relative((rest - cap)[margin & full], (rest_size + cap)[margin & full]),
@@ -77,7 +97,7 @@ def solve_limit(data: Data, region: Region, state: npt.NDArray[np.int8], way: Wa
     ]
     alpha = np.where(slope > 0, np.inf, np.clip(rest, 0, np.where(cap_slope > 0, np.inf, cap)))
     factor = lift(scores[None], np.sqrt(data.rows**2 @ beta**2)[None], ~inside[None], beta.size)[0]
-    return Limit(alpha, beta * factor, ~inside, max(wrong))
+    return Limit(alpha, beta * factor, ~inside, max(wrong), facet)
 
 
 def _relative(wrong: Floats | np.floating, size: Floats | np.floating) -> float:

@@ -3,7 +3,8 @@
 A facet is left by the edge that the point is furthest beyond, until it is beyond none. Facets that the jitter made are
 walked through but never answered, and edges that the jitter made (shorter than ``SHORT``) have no direction to speak of and
 are passed over. Where the walk does not arrive at a true facet (in a tie, at a hole of a partial atlas, in a circle among
-slivers), the true facets nearby are tried, then all.
+slivers), the true facets nearby are tried, then all. From a point on an edge all facets that hold it are gone through, and the
+one with the lowest number is answered, so that the answer does not depend on the way.
 """
 
 from __future__ import annotations
@@ -72,6 +73,33 @@ def _worst_edge(vertices, at, corners, f, c):
     return place, worst
 
 
+@kernel
+def _lowest(vertices, at, corners, neighbour, tie, f, c):
+    """The lowest number of a true facet that holds c, among f and those behind edges that c lies on, and so on."""
+    held = np.empty(8, np.int64)
+    held[0], n, k, lowest = f, 1, 0, f
+    while k < n:
+        g = held[k]
+        k += 1
+        before = corners[at[g + 1] - 1]
+        for place in range(at[g], at[g + 1]):
+            depth = _beyond(vertices[before], vertices[corners[place]], c)
+            before = corners[place]
+            h = neighbour[place]
+            if h < 0 or abs(depth) > ROUNDING or np.any(held[:n] == h):
+                continue
+            _, worst = _worst_edge(vertices, at, corners, h, c)
+            if worst < -ROUNDING:
+                continue
+            if n == held.size:
+                held = np.concatenate((held, np.empty(n, np.int64)))
+            held[n] = h
+            n += 1
+            if h < lowest and not tie[h] and worst < np.inf:
+                lowest = h
+    return lowest
+
+
 @entry
 def _walk(vertices, at, corners, neighbour, tie, starts, points):
     """Facet of each point, or NOWHERE if the walk from its start did not arrive at a true facet."""
@@ -84,6 +112,8 @@ def _walk(vertices, at, corners, neighbour, tie, starts, points):
             if depth >= -ROUNDING:
                 if depth < np.inf and not tie[f]:
                     out[n] = f
+                    if depth <= ROUNDING:
+                        out[n] = _lowest(vertices, at, corners, neighbour, tie, f, points[n])
                 break
             f = neighbour[place]
             if f < 0:

@@ -242,7 +242,7 @@ def _join(X: Any, kernel: Kernel, bias: float, weight: Floats) -> tuple[npt.NDAr
 
 def _points(number: npt.NDArray[np.intp], sign: Floats, zero: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.intp], Any]:
     """Point of each row of the user's X, one for each distinct row and class, and the distinct row of each point."""
-    number = np.where((number >= 0) & np.append(zero, False)[number], ZERO, number)
+    number = np.where((number >= 0) & np.append(zero, [False, False])[number], ZERO, number)
     point = number.copy()
     held = np.flatnonzero(number >= 0)
     code = 2 * number[held] + (sign[held] > 0)

@@ -23,7 +23,6 @@ States = npt.NDArray[np.int8]
 CHUNK = 256
 """Solutions computed at once: some (256, 3, N) arrays."""
 
-
 ALARM = 1e-11
 """Relative duality gap of a solution beyond which a better one is looked for: rounding leaves some 1e-14."""
 
@@ -65,7 +64,7 @@ def _evaluate(data: Data, region: Region, states: States, c: Floats) -> tuple[Fl
 
 
 def _solve(data: Data, states: States, c: Floats, alpha: Floats, beta: Floats) -> Solution:
-    """Put alpha into its bounds, lift beta (see ``problem.lift``), and measure the gap."""
+    """Put alpha into its bounds, lift beta (see ``features.lift``), and measure the gap."""
     bound, l = data.point[WEIGHT] * c[:, data.axis], c[:, L]
     share = np.divide(alpha, bound, out=np.zeros_like(alpha), where=bound > 0)
     share[states == INSIDE] = 1.0
@@ -73,9 +72,10 @@ def _solve(data: Data, states: States, c: Floats, alpha: Floats, beta: Floats) -
     lossless = states != INSIDE
     beta = beta * lift(beta @ data.columns, np.sqrt(beta**2 @ data.columns**2), lossless, beta.shape[1])[:, None]
     hinge = np.maximum(0.0, 1.0 - beta @ data.columns)
-    pull = (share * bound) @ data.rows / l[:, None]
+    held = share * bound
+    pull = held @ data.rows / l[:, None]
     primal = 0.5 * l * np.einsum("ij,ij->i", beta, beta) + np.einsum("ij,ij->i", bound, hinge)  # all times l: no overflow
-    dual = (share * bound).sum(axis=1) - 0.5 * l * np.einsum("ij,ij->i", pull, pull)
+    dual = held.sum(axis=1) - 0.5 * l * np.einsum("ij,ij->i", pull, pull)
     gap: Floats = np.abs(primal - dual) / np.maximum(primal, np.finfo(float).tiny)
     gap[np.isnan(gap)] = np.inf
     return Solution(share, beta, gap, lossless)

@@ -1,0 +1,350 @@
+"""Atlases in files: plain arrays behind a JSON header, nothing that could run.
+
+    8 bytes   b"SVMATLAS"
+    8 bytes   length of the header, little-endian
+    32 bytes  BLAKE2b digest of the header
+    header    JSON: format and package version, parameters, digest of the data; name, type, shape and place of each array;
+              digest and length of the body
+    body      the arrays, each at a multiple of 64 bytes from the beginning of the body
+
+A file is checked in full when it is opened: every byte is covered by a digest, so that one that was cut, altered or is
+foreign gives an error, never a wrong atlas. The arrays of the mesh are then mapped into memory and read when they are needed.
+A file is written under another name and put in place when it is whole.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import mmap
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import csr_array, issparse
+
+from svmatlas.facet import Data
+from svmatlas.features import Features
+from svmatlas.kernels import Kernel
+from svmatlas.mesh import Mesh
+from svmatlas.problem import ZERO, Problem
+from svmatlas.version import __version__
+
+if TYPE_CHECKING:
+    from svmatlas.atlas import Atlas
+
+Array = npt.NDArray[Any]
+
+MAGIC = b"SVMATLAS"
+FORMAT = 1
+PREFIX = len(MAGIC) + 8 + 32
+ALIGN = 64
+"""Arrays begin at multiples of this, as vector instructions like it."""
+KINDS = "biufU"
+"""Kinds of arrays in a file: numbers, truth values and text, never objects."""
+
+
+class FileError(ValueError):
+    """A file is not an atlas, or not whole."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Writing
+
+
+def save(atlas: Atlas, path: str | os.PathLike[str]) -> None:
+    """Write an atlas to a file; an older one is replaced when the new one is whole."""
+    arrays, parameters = _take_apart(atlas)
+    places, end = {}, 0
+    for name, array in arrays.items():
+        places[name] = {"type": array.dtype.str, "shape": array.shape, "at": end}
+        end += -(-array.nbytes // ALIGN) * ALIGN
+    body = hashlib.blake2b(digest_size=32)
+    for part in _parts(arrays):
+        body.update(part)
+    header = {
+        "format": FORMAT,
+        "package": f"svmatlas {__version__}",
+        "parameters": parameters,
+        "data": _digest_of(arrays, [name for name in arrays if not name.startswith("mesh.")]),
+        "arrays": places,
+        "body": {"length": end, "digest": body.hexdigest()},
+    }
+    text = json.dumps(header, allow_nan=False).encode()
+    text += b" " * (-(PREFIX + len(text)) % ALIGN)
+    with _replacing(path) as file:
+        file.write(MAGIC + len(text).to_bytes(8, "little") + hashlib.blake2b(text, digest_size=32).digest() + text)
+        for part in _parts(arrays):
+            file.write(part)
+
+
+def _parts(arrays: dict[str, Array]) -> Iterator[memoryview | bytes]:
+    """The bytes of the body."""
+    for array in arrays.values():
+        if array.nbytes:
+            yield array.reshape(-1).view(np.uint8).data
+        yield b"\0" * (-array.nbytes % ALIGN)
+
+
+def _digest_of(arrays: dict[str, Array], names: list[str]) -> str:
+    digest = hashlib.blake2b(digest_size=32)
+    for name in names:
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()
+
+
+@contextmanager
+def _replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A new file that takes the place of an old one if all goes well, and else leaves no trace."""
+    target = Path(path)
+    made = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        with open(made, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(made, target)
+    except BaseException:
+        made.unlink(missing_ok=True)
+        raise
+
+
+def _take_apart(atlas: Atlas) -> tuple[dict[str, Array], dict[str, Any]]:
+    """All arrays of an atlas by name, and all its other values."""
+    problem, mesh = atlas._problem, atlas._mesh
+    features, kernel = problem.features, problem.features.kernel
+    if not isinstance(kernel.name, str):
+        raise ValueError("an atlas with a callable as kernel cannot be saved: use kernel='precomputed'")
+    arrays: dict[str, Any] = {f"mesh.{name}": array for name, array in mesh._asdict().items()}
+    for name in ("rows", "point", "axis", "probe"):
+        arrays[f"data.{name}"] = getattr(problem.data, name)
+    for name in ("classes", "point", "weight", "sign", "distinct"):
+        arrays[f"problem.{name}"] = getattr(problem, name)
+    arrays["features.origin"] = features.origin
+    if features.factor is not None:
+        arrays["features.factor"] = features.factor
+    if issparse(features.X):
+        arrays |= {f"X.{name}": getattr(features.X, name) for name in ("data", "indices", "indptr")}
+    elif features.X is not None:
+        arrays["X"] = features.X
+    is_object = problem.classes.dtype.kind == "O"
+    if is_object and all(isinstance(label, str) for label in problem.classes):
+        arrays["problem.classes"] = problem.classes.astype(str)
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    for name, array in whole.items():
+        if array.dtype.kind not in KINDS:
+            raise ValueError(f"{name.split('.')[-1]} of type {array.dtype} cannot be saved")
+    parameters = {
+        "region": [[lo, None if np.isinf(hi) else hi] for lo, hi in atlas.region],
+        "complete": atlas.complete,
+        "n_refined": atlas.n_refined,
+        "n_exact": atlas.n_exact,
+        "kernel": {"name": kernel.name, "gamma": kernel.gamma, "degree": kernel.degree, "coef0": kernel.coef0},
+        "bias": features.bias,
+        "n_features": features.n_features,
+        "exponent": features.exponent,
+        "cost_exponent": problem.cost_exponent,
+        "rank": problem.data.rank,
+        "seed": problem.seed,
+        "object_labels": is_object,
+    }
+    return whole, parameters
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Reading
+
+
+def load(path: str | os.PathLike[str]) -> Atlas:
+    """Open an atlas that was saved by :meth:`Atlas.save`.
+
+    The file is checked in full; then its arrays are mapped into memory and read when they are needed, so the file must
+    stay in place (another save to the same name is fine).
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    Atlas
+
+    Raises
+    ------
+    FileError
+        If the file is not an atlas, not whole, or was altered.
+
+    """
+    with open(path, "rb") as file:
+        header, begin = _read_header(file, path)
+        if os.fstat(file.fileno()).st_size != begin + header["body"]["length"]:
+            raise FileError(f"{path} is cut off or has grown: it is not as long as it says")
+        view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # writable for the compiled code, which never writes
+    if hashlib.blake2b(memoryview(view)[begin:], digest_size=32).hexdigest() != header["body"]["digest"]:
+        raise FileError(f"{path} was altered: its arrays do not match their digest")
+    try:
+        arrays = {name: _array(view, begin, place) for name, place in header["arrays"].items()}
+        return _put_together(arrays, header["parameters"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FileError(f"{path} is no atlas that this version can read: {error}") from error
+
+
+def _read_header(file: IO[bytes], path: Any) -> tuple[dict[str, Any], int]:
+    """The header, checked, and where the body begins."""
+    prefix = file.read(PREFIX)
+    if prefix[: len(MAGIC)] != MAGIC:
+        raise FileError(f"{path} is not an atlas")
+    length = int.from_bytes(prefix[len(MAGIC) : len(MAGIC) + 8], "little")
+    if len(prefix) < PREFIX or length > os.fstat(file.fileno()).st_size - PREFIX:
+        raise FileError(f"{path} is cut off")
+    text = file.read(length)
+    if hashlib.blake2b(text, digest_size=32).digest() != prefix[-32:]:
+        raise FileError(f"{path} was altered: its header does not match its digest")
+    header: dict[str, Any] = json.loads(text)
+    if header["format"] != FORMAT:
+        raise FileError(f"{path} has format {header['format']}, this version of svmatlas reads format {FORMAT}")
+    return header, PREFIX + length
+
+
+def _array(view: mmap.mmap, begin: int, place: dict[str, Any]) -> Array:
+    """One array of the body, as it lies in the file."""
+    kind, shape = np.dtype(place["type"]), tuple(place["shape"])
+    if kind.kind not in KINDS:
+        raise ValueError(f"type {kind}")
+    count = int(np.prod(shape))
+    return np.frombuffer(view, kind, count, begin + place["at"]).reshape(shape) if count else np.empty(shape, kind)
+
+
+def _put_together(arrays: dict[str, Array], parameters: dict[str, Any]) -> Atlas:
+    from svmatlas.atlas import Atlas
+
+    held = {name: array if name.startswith(("mesh.", "X")) else array.copy() for name, array in arrays.items()}
+    rows = held["data.rows"]
+    data = Data(
+        rows, np.ascontiguousarray(rows.T), held["data.point"], held["data.axis"], held["data.probe"], parameters["rank"]
+    )
+    n_features, origin = parameters["n_features"], held["features.origin"]
+    X: Any = held.get("X")
+    if "X.data" in held:
+        X = csr_array((held["X.data"], held["X.indices"], held["X.indptr"]), shape=(origin.size, n_features))
+    features = Features(
+        Kernel(**parameters["kernel"]), parameters["bias"], n_features, parameters["exponent"], origin,
+        held.get("features.factor"), X,
+    )  # fmt: skip
+    classes = held["problem.classes"]
+    problem = Problem(
+        data, features, classes.astype(object) if parameters["object_labels"] else classes, held["problem.point"],
+        held["problem.weight"], held["problem.sign"], held["problem.distinct"], parameters["cost_exponent"],
+        parameters["seed"],
+    )  # fmt: skip
+    mesh = Mesh(**{name: held[f"mesh.{name}"] for name in Mesh._fields})
+    _check_numbers(problem, mesh)
+    (a, b), (c, d) = ((lo, np.inf if hi is None else hi) for lo, hi in parameters["region"])
+    counts = {"n_refined": parameters["n_refined"], "n_exact": parameters["n_exact"]}
+    return Atlas(problem, ((a, b), (c, d)), mesh, parameters["complete"], counts)
+
+
+def _check_numbers(problem: Problem, mesh: Mesh) -> None:
+    """Numbers that say where to look must not lead outside: compiled code follows them blindly."""
+    n_facets, n_edges, n_points = mesh.facet_layer.size, mesh.edge_code.size, problem.n_points
+    n_vertices, n_places = mesh.vertices.shape[0], mesh.facet_edges.size
+    ranges: list[tuple[Array, tuple[int, ...], float, float]] = [
+        (mesh.vertices, (n_vertices, 3), 0, np.inf),
+        (mesh.edge_code, (n_edges,), -np.inf, 2 * n_points - 1),
+        (mesh.edge_facets, (n_edges, 2), -2, n_facets - 1),
+        (mesh.edge_vertices, (n_edges, 2), 0, n_vertices - 1),
+        (mesh.facet_parent, (n_facets,), -1, n_facets - 1),
+        (mesh.facet_parent - np.arange(n_facets), (n_facets,), -n_facets, -1),  # no circles
+        (mesh.facet_flips, (n_facets, 2), -1, 2 * n_points - 1),
+        (mesh.facet_at, (n_facets + 1,), 0, n_places),
+        (np.diff(mesh.facet_at), (n_facets,), 1, n_places),
+        (mesh.facet_edges, (n_places,), 0, n_edges - 1),
+        (mesh.facet_vertices, (n_places,), 0, n_vertices - 1),
+        (mesh.facet_tie, (n_facets,), 0, 1),
+        (mesh.start, (n_points,), 0, 2),
+        (problem.point, problem.weight.shape, ZERO, n_points - 1),
+        (problem.distinct, (n_points,), 0, problem.features.origin.size - 1),
+        (problem.data.axis, (n_points,), 0, 1),
+    ]
+    for array, shape, low, high in ranges:
+        if array.shape != shape or not (array.size == 0 or (array.min() >= low and array.max() <= high)):
+            raise ValueError("its arrays do not belong together")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Tables
+
+
+def export(atlas: Atlas, folder: str | os.PathLike[str], format: str) -> None:
+    """Write the tables of vertices, edges and facets."""
+    if format not in ("csv", "parquet"):
+        raise ValueError(f"format must be 'csv' or 'parquet', got {format!r}")
+    write = _write_csv if format == "csv" else _write_parquet
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    for name, table in _tables(atlas).items():
+        with _replacing(Path(folder) / f"{name}.{format}") as file:
+            write(file, table)
+
+
+def _tables(atlas: Atlas) -> dict[str, dict[str, Any]]:
+    """Columns of the tables; a column of lists is a pair (values, where each list begins)."""
+    p, q, l = atlas.vertices.T
+    with np.errstate(divide="ignore", invalid="ignore"):
+        finite = {"C_pos": np.where(p > 0, p / l, 0.0), "C_neg": np.where(q > 0, q / l, 0.0)}
+    return {
+        "vertices": {"p": p, "q": q, "l": l, **finite},
+        "edges": {
+            "row": atlas.edge_events[:, 0],
+            "type": atlas.edge_events[:, 1],
+            "left_facet": atlas.edge_facets[:, 0],
+            "right_facet": atlas.edge_facets[:, 1],
+            "first_vertex": atlas.edge_vertices[:, 0],
+            "last_vertex": atlas.edge_vertices[:, 1],
+        },
+        "facets": {
+            "layer": atlas.facet_layer,
+            "parent": atlas.facet_parent,
+            "is_tie": atlas.facet_is_tie,
+            "edges": (atlas.facet_edges, atlas.facet_at),
+            "vertices": (atlas.facet_vertices, atlas.facet_at),
+        },
+    }
+
+
+def _write_csv(file: IO[bytes], table: dict[str, Any]) -> None:
+    columns = []
+    for column in table.values():
+        if isinstance(column, tuple):
+            words, at = [str(v) for v in column[0].tolist()], column[1].tolist()
+            columns.append([" ".join(words[a:b]) for a, b in pairwise(at)])
+        else:
+            columns.append(column.tolist())
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text)
+    writer.writerow(table)
+    writer.writerows(zip(*columns, strict=True))
+    text.detach()
+
+
+def _write_parquet(file: IO[bytes], table: dict[str, Any]) -> None:
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise ImportError("Parquet needs pyarrow: pip install svmatlas[parquet]") from None
+    columns = {
+        name: pa.ListArray.from_arrays(pa.array(column[1].astype(np.int32)), pa.array(column[0]))
+        if isinstance(column, tuple)
+        else pa.array(column)
+        for name, column in table.items()
+    }
+    pq.write_table(pa.table(columns), file)

@@ -1,0 +1,207 @@
+"""Sparse data and kernels: the same map as of dense rows with the same inner products."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.svm import SVC
+
+import svmatlas
+from svmatlas.problem import make_problem
+from tests import cases
+
+C_POS, C_NEG = np.exp(np.random.default_rng(7).uniform(np.log(1e-3), np.log(1e3), (2, 50)))
+
+
+def sparse(n, d, density, seed=0):
+    rng = np.random.default_rng(seed)
+    columns = [np.sort(rng.choice(d, int(density * d), replace=False)) for _ in range(n)]
+    at = np.r_[0, np.cumsum([c.size for c in columns])]
+    return sp.csr_array((rng.normal(size=at[-1]), np.concatenate(columns), at), shape=(n, d)), np.arange(n) % 2
+
+
+def same(a, b, X, Y=None):
+    """Two atlases have the same facets and decide alike."""
+    assert (a.n_facets, a.n_edges - a.facet_is_tie.sum()) == (b.n_facets, b.n_edges - b.facet_is_tie.sum())
+    alike(a, b, X, Y)
+
+
+def alike(a, b, X, Y=None):
+    first, second = a.decision_function(X, C_POS, C_NEG), b.decision_function(X if Y is None else Y, C_POS, C_NEG)
+    np.testing.assert_allclose(first, second, atol=1e-9 * np.abs(second).max())
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Sparse data
+
+
+@pytest.mark.parametrize(
+    ("n", "d", "form"), [(20, 100, sp.csr_array), (30, 4, sp.csr_matrix), (20, 20, sp.csc_array), (20, 60, sp.coo_array)]
+)
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+def test_sparse_is_dense(n, d, form, bias):
+    X, y = sparse(n, d, 0.3)
+    a, b = svmatlas.explore(form(X), y, bias=bias), svmatlas.explore(X.toarray(), y, bias=bias)
+    same(a, b, form(X), X.toarray())
+    np.testing.assert_allclose(a.coef(C_POS, C_NEG), b.coef(C_POS, C_NEG), atol=1e-10)
+    report = a.validate(n_costs=20)
+    assert report.ok, str(report)
+
+
+def test_memory_is_a_few_times_the_data():
+    X, y = sparse(50, 10**6, 0.02)
+    size = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    svmatlas.explore(X[:, :100], y, max_facets=5)  # which compiles
+    tracemalloc.start()
+    try:
+        atlas = svmatlas.explore(X, y, max_facets=200)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * size
+    assert size < 50 * 10**6  # dense it would be 400 MB
+    weights = 1e-8 * X[y == 1].sum(axis=0) - 2e-8 * X[y == 0].sum(axis=0)  # all rows are inside the margin
+    np.testing.assert_allclose(atlas.decision_function(X, 1e-8, 2e-8), X @ weights - 25 * 1e-8, rtol=1e-12)
+
+
+def test_stored_zeros_and_duplicates_change_nothing():
+    plain, y = sparse(20, 30, 0.2)
+    coo = plain.tocoo()
+    twice = sp.coo_array((np.r_[coo.data, coo.data, 0.0], (np.r_[coo.row, coo.row, 3], np.r_[coo.col, coo.col, 5])), (20, 30))
+    odd = sp.csr_array((twice.data, twice.coords[1], np.searchsorted(np.sort(twice.coords[0]), np.arange(21))), (20, 30))
+    rows = np.argsort(twice.coords[0], kind="stable")
+    odd = sp.csr_array((twice.data[rows], twice.coords[1][rows], odd.indptr), (20, 30))
+    before = odd.data.copy()
+    atlas = svmatlas.explore(odd, y)
+    np.testing.assert_array_equal(odd.data, before)  # the user's matrix is left alone
+    same(atlas, svmatlas.explore(2 * plain, y), 2 * plain)
+
+
+def test_equal_sparse_rows_are_one_point():
+    X, y = sparse(10, 40, 0.2)
+    thrice = svmatlas.explore(sp.vstack([X, X, X]), np.tile(y, 3))
+    same(thrice, svmatlas.explore(X, y, sample_weight=np.full(10, 3.0)), X)
+
+
+def test_sparse_rows_of_zeros():
+    X = sp.vstack([sparse(10, 40, 0.2)[0], sp.csr_array((2, 40))]).tocsr()
+    y = np.arange(12) % 2
+    for bias in (0.0, 1.0):
+        assert svmatlas.explore(X, y, bias=bias).validate().ok
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Kernels
+
+
+def linear(X, Y):
+    return X @ Y.T
+
+
+@pytest.mark.parametrize("bias", [0.0, 0.5])
+def test_linear_kernels_are_the_linear_map(bias):
+    X, y = cases.gaussian(12, 12, 3, 0.5)
+    own = svmatlas.explore(X, y, bias=bias)
+    same(svmatlas.explore(X, y, kernel=linear, bias=bias), own, X)
+    same(svmatlas.explore(X @ X.T, y, kernel="precomputed", bias=bias), own, X @ X.T, X)
+    poly = svmatlas.explore(X, y, kernel="poly", degree=1, gamma=1.0, coef0=bias**2, bias=0.0)
+    alike(poly, own, X)  # which hides the bias: its ties are broken by rounding
+    np.testing.assert_allclose(svmatlas.explore(X, y, kernel=linear, bias=bias).alpha(1, 2), own.alpha(1, 2), atol=1e-9)
+
+
+def test_quadratic_kernel_is_its_feature_map():
+    X, y = cases.gaussian(15, 15, 2, 0.5)
+    a, b = X.T
+    features = np.column_stack([a * a, b * b, np.sqrt(2) * a * b])  # (x.y)^2
+    atlas = svmatlas.explore(X, y, kernel="poly", degree=2, gamma=1.0)
+    same(atlas, svmatlas.explore(features, y), X, features)
+    assert atlas.validate().ok
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_rbf_is_its_matrix(form):
+    X, y = cases.gaussian(12, 12, 2, 0.5)
+    K = np.exp(-0.3 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    atlas = svmatlas.explore(form(X), y, kernel="rbf", gamma=0.3)
+    same(atlas, svmatlas.explore(K, y, kernel="precomputed"), form(X), K)
+    report = atlas.validate()
+    assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+@pytest.mark.parametrize("gamma", ["scale", "auto"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_parameters_mean_what_they_do_in_svc(kernel, gamma, form):
+    X, y = cases.gaussian(8, 8, 3, 0.5)
+    X = X * 3 + 1
+    other = SVC(kernel=kernel, gamma=gamma).fit(form(X), y)
+    own = make_problem(form(X), y, 1.0, None, 0, kernel=kernel, gamma=gamma).features.kernel
+    assert own.gamma == pytest.approx(other._gamma, rel=1e-12)
+    assert (own.degree, own.coef0) == (other.degree, other.coef0)
+
+
+def both_labels():
+    X, y = cases.gaussian(5, 5, 3, 0.5)
+    return np.vstack([X, X]), np.r_[y, 1 - y]
+
+
+@pytest.mark.parametrize("case", [cases.every_row_three_times, both_labels, cases.lattice], ids=lambda c: c.__name__)
+@pytest.mark.parametrize("kernel", ["rbf", "poly"])
+def test_ties_and_low_rank(case, kernel):
+    X, y = case()
+    atlas = svmatlas.explore(X, y, kernel=kernel, coef0=1.0, gamma=0.1)
+    report = atlas.validate()
+    assert report.ok, str(report)
+
+
+def test_equal_rows_are_one_point_of_a_kernel():
+    X, y = cases.gaussian(8, 8, 3, 0.5)
+    once = svmatlas.explore(X, y, kernel="rbf", gamma=0.5, sample_weight=np.full(16, 2.0))
+    A, b = np.vstack([X, X]), np.tile(y, 2)
+    same(svmatlas.explore(A, b, kernel="rbf", gamma=0.5), once, X)
+    K = np.exp(-0.5 * ((A[:, None] - A[None]) ** 2).sum(axis=2))
+    twice = svmatlas.explore(K, b, kernel="precomputed")
+    same(twice, once, K[:16], X)
+    np.testing.assert_array_equal(twice.alpha(1, 2)[:16], twice.alpha(1, 2)[16:])
+
+
+def test_rows_of_zeros_in_feature_space():
+    X, y = cases.gaussian(6, 6, 2, 0.5)
+    X[[0, 7]] = 0.0
+    atlas = svmatlas.explore(X, y, kernel="poly", degree=2, gamma=1.0, bias=0.0)
+    assert atlas.validate().ok
+    np.testing.assert_array_equal(atlas.alpha(3.0, 5.0)[[0, 7]], [3.0, 5.0])  # inside the margin at all costs
+
+
+def test_no_coefficients_of_a_nonlinear_kernel():
+    X, y = cases.gaussian(6, 6, 2, 0.5)
+    atlas = svmatlas.explore(X, y, kernel="rbf")
+    with pytest.raises(ValueError, match="linear kernel only"):
+        atlas.coef(1, 1)
+    signed = atlas.alpha(1, 2) * np.where(y == 1, 1, -1)
+    assert atlas.intercept(1, 2) == pytest.approx(signed.sum(), abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kernel": "sigmoid"}, "kernel must be one of linear, poly, rbf, precomputed or a callable"),
+        ({"kernel": "rbf", "gamma": -1.0}, "gamma must be a finite number >= 0"),
+        ({"kernel": "rbf", "gamma": "wide"}, "gamma must be a finite number"),
+        ({"kernel": "poly", "degree": np.nan}, "degree must be"),
+        ({"kernel": "poly", "coef0": np.inf}, "coef0 must be"),
+        ({"kernel": "precomputed"}, "square matrix"),
+        ({"kernel": lambda X, Y: np.ones(3)}, "kernel returned shape"),
+        ({"kernel": lambda X, Y: np.full((len(X), len(Y)), np.nan)}, "contains NaN"),
+        ({"kernel": lambda X, Y: X[:, :1] + 0 * Y.T[:1]}, "not symmetric"),
+        ({"kernel": lambda X, Y: -(X @ Y.T), "bias": 0.1}, "not positive semidefinite: its matrix has the eigenvalue -"),
+        ({"kernel": lambda X, Y: np.tanh(X @ Y.T - 1)}, "not positive semidefinite"),
+    ],
+)
+def test_bad_kernels(arguments, message):
+    X, y = cases.gaussian(6, 6, 2, 0.5)
+    with pytest.raises(ValueError, match=message):
+        svmatlas.explore(X, y, **arguments)

@@ -1,0 +1,255 @@
+"""Solutions at any costs: on edges, on the axes, at infinity, in batches, and as records."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from sklearn.svm import LinearSVC
+from threadpoolctl import threadpool_limits
+
+import svmatlas
+from tests import cases
+
+inf = np.inf
+INFINITE = [(inf, inf), (inf, 0.3), (2.0, inf), (inf, 0.0), (0.0, inf)]
+
+
+def finite(C_pos, C_neg, large):
+    return (large if np.isinf(C_pos) else C_pos), (large if np.isinf(C_neg) else C_neg)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Edges and vertices
+
+
+def facets_at(atlas, ends):
+    return {int(f) for e in ends for f in atlas.edge_facets[e] if f >= 0}
+
+
+def test_lowest_number_on_edges(small):
+    _, _, atlas = small
+    checked = 0
+    for e in range(0, atlas.n_edges, 3):
+        facets = facets_at(atlas, [e])
+        p, q, l = atlas.vertices[atlas.edge_vertices[e]].sum(axis=0)
+        if atlas.facet_is_tie[list(facets)].any() or not atlas.vertices[atlas.edge_vertices[e], 2].all():
+            continue
+        assert atlas.locate(p / l, q / l) == min(facets)
+        checked += 1
+    assert checked > 100
+
+
+def test_lowest_number_on_vertices(small):
+    _, _, atlas = small
+    lowest = checked = 0
+    for v in np.flatnonzero(atlas.vertices[:, 2] > 0)[::3]:
+        facets = facets_at(atlas, np.flatnonzero(np.any(atlas.edge_vertices == v, axis=1)))
+        if atlas.facet_is_tie[list(facets)].any():
+            continue
+        p, q, l = atlas.vertices[v]
+        found = atlas.locate(p / l, q / l)
+        assert found in facets
+        lowest, checked = lowest + (found == min(facets)), checked + 1
+    assert checked > 100
+    assert lowest > 0.98 * checked  # where lines are almost parallel a vertex is known less well than a point is located
+
+
+def test_solutions_are_continuous_over_edges(small):
+    _, _, atlas = small
+    rng = np.random.default_rng(3)
+    for e in rng.choice(np.flatnonzero(atlas.edge_facets[:, 1] >= 0), 50):
+        ends = atlas.vertices[atlas.edge_vertices[e]]
+        if atlas.facet_is_tie[atlas.edge_facets[e]].any() or not ends[:, 2].all():
+            continue
+        p, q, l = ends.sum(axis=0)
+        sides = [atlas.facet(f) for f in atlas.edge_facets[e]]
+        for name in ("coef", "intercept", "alpha"):
+            left, right = (np.array([p / l, q / l, 1.0]) @ getattr(side, name) for side in sides)
+            np.testing.assert_allclose(left, right, atol=1e-9 * (1 + np.abs(left).max()))
+            np.testing.assert_allclose(getattr(atlas, name)(p / l, q / l), left, atol=1e-9 * (1 + np.abs(left).max()))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Zero and infinity
+
+
+def test_a_cost_of_zero_makes_errors_free(small):
+    X, y, atlas = small
+    coef, intercept, alpha = atlas.coef(0, 3.0), atlas.intercept(0, 3.0), atlas.alpha(0, 3.0)
+    assert not alpha[y == 1].any()
+    score = -(X[y == 0] @ coef + intercept)
+    np.testing.assert_allclose(score, 1, atol=1e-12)  # by the bias alone, which is the shortest way
+    assert alpha.sum() == pytest.approx(1)
+
+
+def every_second(case):
+    X, y = case()
+    return X[::2], y[::2]
+
+
+@pytest.mark.parametrize(
+    "case", [case for case in cases.TIED if case is not cases.one_positive], ids=lambda case: case.__name__
+)
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+def test_infinite_costs_are_a_limit_that_is_attained(case, bias):
+    X, y = every_second(case)
+    atlas = svmatlas.explore(X, y, bias=bias)
+    for costs in INFINITE:
+        coef, large = atlas.coef(*costs), finite(*costs, 2.0**28)
+        size = 1e-7 * (1 + np.abs(coef).max())
+        np.testing.assert_allclose(coef, atlas.coef(*large), atol=size)
+        assert atlas.intercept(*costs) == pytest.approx(atlas.intercept(*large), abs=size)
+        alpha, (_, inside, outside) = atlas.alpha(*costs), atlas.partition(atlas.locate(*costs))
+        np.testing.assert_array_equal(alpha[inside], np.where(y[inside] == atlas.classes_[1], *costs))
+        assert not alpha[outside].any()
+        assert np.all((alpha >= 0) & (alpha <= np.where(y == atlas.classes_[1], *costs)))
+
+
+def test_hard_margin_of_separable_classes():
+    X, y = cases.separable()
+    sign = np.where(y == 1, 1.0, -1.0)
+    atlas = svmatlas.explore(X, y)
+    coef, intercept, alpha = atlas.coef(inf, inf), atlas.intercept(inf, inf), atlas.alpha(inf, inf)
+    score = sign * (X @ coef + intercept)
+    assert np.all(score >= 1)
+    assert np.all(np.isfinite(alpha))
+    assert np.all(alpha >= 0)
+    np.testing.assert_allclose(alpha * (score - 1), 0, atol=1e-12)
+    np.testing.assert_allclose((alpha * sign) @ X, coef, atol=1e-12)
+    assert (alpha * sign).sum() == pytest.approx(intercept)
+
+
+def test_dual_variables_without_bound_are_infinite():
+    X, y = cases.both_labels()
+    atlas = svmatlas.explore(X, y)
+    alpha = atlas.alpha(inf, inf)
+    assert np.isinf(alpha).any()
+    _, inside, outside = atlas.partition(atlas.locate(inf, inf))
+    assert np.all(np.isinf(alpha[inside]))
+    assert not alpha[outside].any()
+    one_side = atlas.alpha(inf, 0.5)
+    assert np.all(one_side[y == 0] <= 0.5)
+
+
+def test_infinity_in_batches(small):
+    X, _, atlas = small
+    p, q = np.array([1.0, inf, 2.0, inf]), np.array([1.0, 0.5, inf, inf])
+    for query in (atlas.locate, atlas.alpha, atlas.coef, atlas.intercept, lambda p, q: atlas.decision_function(X, p, q)):
+        np.testing.assert_allclose(query(p, q), [query(a, b) for a, b in zip(p, q, strict=True)], atol=1e-12)
+
+
+def test_infinity_beyond_what_is_known(small):
+    X, y, _ = small
+    with pytest.raises(ValueError, match="C_pos = inf is not a cost in the region"):
+        svmatlas.explore(X, y, region=((0, 1), (0, 1))).coef(inf, 1)
+    with pytest.raises(ValueError, match="outside the explored part"):
+        svmatlas.explore(X, y, max_facets=10).coef(inf, inf)
+
+
+def test_infinity_of_a_kernel():
+    X, y = cases.gaussian(10, 10, 2, 0.5)
+    atlas = svmatlas.explore(X, y, kernel="rbf", gamma=1.0)
+    score = np.where(y == 1, 1, -1) * atlas.decision_function(X, inf, inf)
+    assert np.all(score > 1 - 1e-9)  # any distinct points can be separated
+    np.testing.assert_allclose(np.where(atlas.alpha(inf, inf) > 0, score, 1), 1, atol=1e-9)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Records, decisions
+
+
+def test_a_facet_says_all_about_itself(small):
+    _, _, atlas = small
+    rng = np.random.default_rng(0)
+    for f in rng.choice(np.flatnonzero(~atlas.facet_is_tie), 40, replace=False):
+        facet = atlas.facet(f)
+        assert facet.number == f
+        assert facet.layer == atlas.facet_layer[f]
+        np.testing.assert_array_equal(facet.polygon, atlas.polygon(f))
+        np.testing.assert_array_equal(np.concatenate(facet.partition), np.concatenate(atlas.partition(f)))
+        p, q, l = (facet.polygon / facet.polygon.sum(axis=1, keepdims=True)).mean(axis=0)
+        costs = np.array([p / l, q / l, 1.0])
+        np.testing.assert_allclose(costs @ facet.alpha, atlas.alpha(p / l, q / l), rtol=1e-8, atol=1e-9 * costs.max())
+        np.testing.assert_allclose(costs @ facet.coef, atlas.coef(p / l, q / l), atol=1e-8)
+        assert costs @ facet.intercept == pytest.approx(atlas.intercept(p / l, q / l), abs=1e-8)
+        for event, neighbour, corner in zip(facet.events, facet.neighbours, facet.polygon, strict=True):
+            if neighbour >= 0:
+                other = atlas.facet(neighbour)
+                assert f in other.neighbours
+                assert event.tolist() in other.events.tolist()
+                assert np.abs(other.polygon - corner).max(axis=1).min() == 0
+        assert f"Facet({f}: layer {facet.layer}" in repr(facet)
+
+
+def test_a_facet_of_weighted_and_nonlinear_data():
+    X, y = cases.gaussian(8, 8, 2, 0.5)
+    atlas = svmatlas.explore(X, y, kernel="rbf", sample_weight=np.arange(16) % 4, bias=0.5)
+    facet = atlas.facet(atlas.locate(0.7, 0.4))
+    assert facet.coef is None
+    np.testing.assert_allclose([0.7, 0.4, 1.0] @ facet.alpha, atlas.alpha(0.7, 0.4), atol=1e-12)
+    assert [0.7, 0.4, 1.0] @ facet.intercept == pytest.approx(atlas.intercept(0.7, 0.4))
+
+
+def test_decision_values(small):
+    X, _, atlas = small
+    p, q = np.array([0.1, 2.0]), 3.0
+    expected = atlas.coef(p, q) @ X.T + atlas.intercept(p, q)[:, None]
+    np.testing.assert_allclose(atlas.decision_function(X, p, q), expected, atol=1e-12)
+    assert atlas.decision_function(X, 1, 1).shape == (30,)
+    assert atlas.decision_function(X[:4], p, q).shape == (2, 4)
+    assert atlas.decision_function(X, [], []).shape == (0, 30)
+    with pytest.raises(ValueError, match="X has 2 features, but the atlas was made with 3"):
+        atlas.decision_function(X[:, :2], 1, 1)
+
+
+def test_an_estimator_is_a_fit_of_these_costs(small):
+    X, y, atlas = small
+    model = atlas.estimator(2.0, 0.3)
+    refitted = svmatlas.AsymmetricSVC(**model.get_params()).fit(X, y)
+    np.testing.assert_allclose(model.coef_, refitted.coef_, atol=1e-12)
+    np.testing.assert_array_equal(model.support_, refitted.support_)
+    np.testing.assert_array_equal(model.predict(X), refitted.predict(X))
+    with pytest.raises(ValueError, match="two finite costs"):
+        atlas.estimator(inf, 1.0)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Speed
+
+
+@pytest.fixture(scope="module")
+def large():
+    rng = np.random.default_rng(0)
+    y = np.arange(500) % 2
+    X = rng.normal(size=(500, 10)) + y[:, None] / np.sqrt(10)
+    return X, y, svmatlas.explore(X, y, region=((0.05, 0.08), (0.05, 0.08)))
+
+
+def best(function, repeat=3):
+    """Least time of the processor for one call: what others do on this machine does not count."""
+    times = []
+    for _ in range(repeat):
+        begin = time.process_time()
+        function()
+        times.append(time.process_time() - begin)
+    return min(times)
+
+
+@pytest.mark.filterwarnings("ignore:Liblinear failed to converge")
+def test_a_coefficient_query_is_a_twentieth_of_a_fit(large):
+    X, y, atlas = large
+    C_pos, C_neg = np.random.default_rng(1).uniform(0.05, 0.08, (2, 1000))
+    with threadpool_limits(1):
+        fit = best(lambda: LinearSVC(loss="hinge").fit(X, y), 10)
+        query = best(lambda: atlas.coef(C_pos, C_neg)) / 1000
+    assert query < fit / 20
+
+
+def test_a_million_points_are_located_in_seconds(large):
+    _, _, atlas = large
+    assert atlas.n_facets > 1000
+    C_pos, C_neg = np.random.default_rng(1).uniform(0.05, 0.08, (2, 10**5))
+    atlas.locate(C_pos[:10], C_neg[:10])
+    assert best(lambda: atlas.locate(C_pos, C_neg)) < 1.0  # for a tenth of them
