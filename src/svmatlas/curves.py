@@ -110,7 +110,7 @@ def vertex_betas(atlas: Atlas) -> Floats:
 def _cover(at, corners, tie, owner):
     """Give each vertex one of its facets, so that few facets own vertices: those first that bring many new ones, ties last."""
     for among_ties in range(2):
-        for least in range(4, 0, -1):
+        for least in range(8, 0, -1):
             for f in range(at.size - 1):
                 if tie[f] != (among_ties == 1):
                     continue
