@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -183,7 +184,7 @@ def test_the_center_is_deepest():
     cell = selection.cell
     ring = np.concatenate([cell.polygon, cell.polygon[:1]])
     t = np.linspace(0, 1, 3000)[:, None]
-    border = np.concatenate([a / a.max() * (1 - t) + b / b.max() * t for a, b in zip(ring[:-1], ring[1:], strict=True)])
+    border = np.concatenate([a / a.max() * (1 - t) + b / b.max() * t for a, b in pairwise(ring)])
     border = np.log(border[:, :2] / border[:, 2:])
 
     def depth(point):
