@@ -16,7 +16,7 @@ from tests.test_select import noisy
 def test_checks_of_scikit_learn():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of the checks themselves, and that costs touch the edge of this small region
-        check_estimator(AsymmetricSVCCV(cv=2, region=((0.01, 0.011), (0.01, 0.011))))
+        check_estimator(AsymmetricSVCCV(cv=2, region=((1e-6, 2e-6), (1e-6, 2e-6))))
 
 
 @pytest.fixture(scope="module")

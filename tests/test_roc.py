@@ -69,7 +69,7 @@ def test_the_hull_is_convex_and_above(frontier):
     moves = np.diff(x) > 0
     assert np.all(np.diff(np.diff(y)[moves] / np.diff(x)[moves]) < 0)
     assert np.all(np.interp(roc.fpr, x, y) >= roc.tpr - 1e-12)
-    assert roc.auc_hull == pytest.approx(np.trapezoid(y, x) if hasattr(np, "trapezoid") else np.trapz(y, x))
+    assert roc.auc_hull == pytest.approx(np.diff(x) @ (y[1:] + y[:-1]) / 2)
 
 
 def test_bad_arguments(frontier):

@@ -41,6 +41,9 @@ ENOUGH = 1.05
 COARSE = 2.0**-8
 """Least side of the squares that the search for it begins with, relative to the extent of the cell."""
 
+SQUARES, THIN = 4096, 2.0**-30
+"""Squares that are kept at once, and their least side relative to the extent of the cell: limits for cells like threads."""
+
 REACH = 10.0
 """The window reaches this factor beyond the finite corners of the cells."""
 
@@ -400,11 +403,12 @@ def deepest(pieces: list[Floats], rings: list[Floats], window: Window) -> tuple[
     half = max(float((high - low).min()), COARSE * float((high - low).max())) / 2
     grid = np.meshgrid(*(np.arange(low[i] + half, high[i] + half, 2 * half) for i in range(2)))
     points = np.column_stack([axis.ravel() for axis in grid])
-    while points.size and half > 0:
+    while points.size and half > THIN * float((high - low).max()):
         depth = _depths(points, corners, at, chords)
         if depth.max() > best:
             best, where = depth.max(), points[depth.argmax()]
-        points = points[depth + np.sqrt(2.0) * half > ENOUGH * best]
+        order = np.argsort(-depth, kind="stable")[:SQUARES]
+        points = points[order][depth[order] + np.sqrt(2.0) * half > ENOUGH * best]
         half /= 2
         steps = half * np.array([[-1, -1], [-1, 1], [1, -1], [1, 1]])
         points = (points[:, None] + steps).reshape(-1, 2)

@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.doubledouble import entry, kernel
-from svmatlas.facet import L
+from svmatlas.facet import INSIDE, MARGIN, WEIGHT, Data, L, P, Q
 from svmatlas.layers import cross
 from svmatlas.locate import NOWHERE
 from svmatlas.maps import affine_maps
@@ -43,6 +43,12 @@ ZERO = 2.0**-33
 
 ACCURACY = 1e-10
 """Relative error bound of the maps, as good as the corners of facets are."""
+
+HARD = 2.0**-12
+"""Loss of length (of a row on the margin, of the pull) beyond which the maps are taken: up to it, 64 roundings are 3e-11."""
+
+AFRESH = 64
+"""Layers after which pulls are added up afresh: until then each carries two roundings a layer."""
 
 CHUNK = 4096
 """Vertices whose scores are computed at once."""
@@ -90,18 +96,25 @@ def zero_curves(atlas: Atlas, rows: Floats, costs: Floats) -> tuple[Curves, npt.
 
 
 def vertex_betas(atlas: Atlas) -> Floats:
-    """The products l beta at the vertices of a map, (V, d), as homogeneous as the vertex; zero at infinity."""
+    """The products l beta at the vertices of a map, (V, d), as homogeneous as the vertex; zero at infinity.
+
+    Each vertex is given to one of its facets, few facets in all; what doubles can not resolve there is left to the maps.
+    """
     mesh, data = atlas._mesh, atlas._problem.data
     owner = np.full(mesh.vertices.shape[0], -1, dtype=np.int32)
     _cover(mesh.facet_at, mesh.facet_vertices, mesh.facet_tie, owner)
     chosen = np.zeros(mesh.facet_layer.size, dtype=bool)
     chosen[owner] = True
     out = np.zeros((owner.size, data.rows.shape[1]))
-    for facets, states in _layers_of_states(mesh):
-        keep = chosen[facets]
-        if keep.any():
-            _, maps = affine_maps(data, atlas._region, states[keep], jitter=0.0, accuracy=ACCURACY)
-            _spread(mesh.vertices, mesh.facet_at, mesh.facet_vertices, owner, facets[keep], maps, out)
+    for facets, states, pulls in _layers(mesh, data):
+        mine = np.flatnonzero(chosen[facets])
+        hard = np.zeros(mine.size, dtype=bool)
+        where = mesh.vertices, mesh.facet_at, mesh.facet_vertices, owner
+        _evaluate(data.rows, data.rank, states, pulls, mine, facets[0], *where, out, hard)
+        if hard.any():
+            some = mine[hard]
+            _, maps = affine_maps(data, atlas._region, states[some], jitter=0.0, accuracy=ACCURACY)
+            _spread(*where, facets[some], maps, out)
     out[mesh.vertices[:, L] == 0] = 0.0
     return out
 
@@ -110,7 +123,7 @@ def vertex_betas(atlas: Atlas) -> Floats:
 def _cover(at, corners, tie, owner):
     """Give each vertex one of its facets, so that few facets own vertices: those first that bring many new ones, ties last."""
     for among_ties in range(2):
-        for least in range(4, 0, -1):
+        for least in range(8, 0, -1):
             for f in range(at.size - 1):
                 if tie[f] != (among_ties == 1):
                     continue
@@ -123,28 +136,105 @@ def _cover(at, corners, tie, owner):
                             owner[corners[k]] = f
 
 
-def _layers_of_states(mesh: Mesh) -> Iterator[tuple[Ints, npt.NDArray[np.int8]]]:
-    """(facets, partitions) layer by layer."""
+def _layers(mesh: Mesh, data: Data) -> Iterator[tuple[Ints, npt.NDArray[np.int8], Floats]]:
+    """(facets, partitions, pulls) layer by layer; pulls (F, 2, d) are the sums of w_i x_i over I+ and I-."""
     begins = np.flatnonzero(np.diff(mesh.facet_layer, prepend=-1))
-    states = mesh.start[None]
-    before = 0
-    for first, last in zip(begins, [*begins[1:], mesh.facet_layer.size], strict=True):
-        if first > 0:
-            states = _next_states(states, mesh.facet_parent[first:last] - before, mesh.facet_flips[first:last])
+    weights = data.point[WEIGHT] * (data.axis == np.array([P, Q])[:, None])
+    states, pulls, before = mesh.start[None], np.empty(0), 0
+    for k, (first, last) in enumerate(zip(begins, [*begins[1:], mesh.facet_layer.size], strict=True)):
+        parent, flips = mesh.facet_parent[first:last] - before, mesh.facet_flips[first:last]
+        if k % AFRESH:
+            states, pulls = _next_layer(data.rows, data.point[WEIGHT], data.axis, states, pulls, parent, flips)
+        else:
+            if k:
+                states, _ = _next_layer(data.rows, data.point[WEIGHT], data.axis, states, pulls, parent, flips)
+            pulls = np.stack([((states == INSIDE) * w) @ data.rows for w in weights], axis=1)
         before = int(first)
-        yield np.arange(first, last), states
+        yield np.arange(first, last), states, pulls
 
 
 @entry
-def _next_states(before, parent, flips):
-    """Partitions of a layer from those of the layer before."""
-    out = np.empty((parent.size, before.shape[1]), np.int8)
+def _next_layer(rows, weight, axis, before, pulls, parent, flips):
+    """Partitions and pulls of a layer from those of the layer before."""
+    out, sums = np.empty((parent.size, before.shape[1]), np.int8), np.empty((parent.size, 2, rows.shape[1]))
     for f in range(parent.size):
-        out[f] = before[parent[f]]
+        out[f], sums[f] = before[parent[f]], pulls[parent[f]]
         for step in range(2):
-            if flips[f, step] >= 0:
-                cross(out[f], flips[f, step])
-    return out
+            code = flips[f, step]
+            if code >= 0:
+                cross(out[f], code)
+                if code & 1:
+                    i = code >> 1
+                    w = weight[i] if out[f, i] == INSIDE else -weight[i]
+                    for j in range(rows.shape[1]):
+                        sums[f, axis[i], j] += w * rows[i, j]
+    return out, sums
+
+
+@kernel
+def _dot(a, b):
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@kernel
+def _project_out(basis, m, v, shares):
+    """Take the first m vectors of an orthonormal basis out of a vector, twice, and add up their shares."""
+    for _ in range(2):
+        for k in range(m):
+            s = _dot(basis[k], v)
+            shares[k] += s
+            for i in range(v.size):
+                v[i] -= s * basis[k, i]
+
+
+@entry
+def _evaluate(rows, rank, states, pulls, mine, first, vertices, at, corners, owner, out, hard):
+    """Find l beta at the vertices that some facets of a layer own.
+
+    With X_M' = Q R it is what Q leaves of the pull p b+ + q b-, and l Q R^-T 1. ``hard`` marks facets where doubles may lose
+    more than ACCURACY: rows that are almost dependent, or a result far shorter than the pull.
+    """
+    d = rows.shape[1]
+    basis, triangle, y, shares = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d)
+    for n in range(mine.size):
+        state, m = states[mine[n]], 0
+        for i in range(state.size):
+            if state[i] == MARGIN and not hard[n]:
+                basis[m] = rows[i]
+                triangle[:, m] = 0.0
+                _project_out(basis, m, basis[m], triangle[:, m])
+                length = np.sqrt(_dot(basis[m], basis[m]))
+                hard[n] = length <= HARD * np.sqrt(_dot(rows[i], rows[i])) or m + 1 > rank
+                triangle[m, m] = length
+                basis[m] /= length
+                s = 1.0
+                for k in range(m):
+                    s -= triangle[k, m] * y[k]
+                y[m] = s / length
+                m += 1
+                if m == d:
+                    break
+        if hard[n]:
+            continue
+        f = first + mine[n]
+        for k in range(at[f], at[f + 1]):
+            if owner[corners[k]] != f:
+                continue
+            c, beta = vertices[corners[k]], out[corners[k]]
+            for j in range(d):
+                beta[j] = c[0] * pulls[mine[n], 0, j] + c[1] * pulls[mine[n], 1, j]
+            size = _dot(beta, beta)
+            if m == rank:
+                beta[:] = 0.0
+            else:
+                _project_out(basis, m, beta, shares)
+            for e in range(m):
+                for j in range(d):
+                    beta[j] += c[2] * y[e] * basis[e, j]
+            hard[n] = hard[n] or (m < rank and _dot(beta, beta) < HARD**2 * size)
 
 
 @entry
