@@ -11,6 +11,7 @@ import numpy as np
 
 from svmatlas.atlas import Atlas
 from svmatlas.facet import INSIDE
+from svmatlas.layers import Facets
 from svmatlas.mesh import Joiner
 from svmatlas.problem import Bounds, check_bounds, make_problem
 from svmatlas.progress import make_bar
@@ -96,15 +97,12 @@ def explore(
         state = state_at(problem, *_inside(start or (bounds[0][0], bounds[1][0]), bounds))
     surveyor = Surveyor(problem, bounds)
     joiner = Joiner(surveyor.words, surveyor.region, problem.data.axis)
-    complete = True
     with _bar(progress) as show:
         for facets in surveyor.survey(state, start or (bounds[0][0], bounds[1][0]), jobs, *limit):
             joiner.add(facets)
             show(facets, surveyor)
-            complete = complete and facets.outcome == CLOSED
-    complete = complete and surveyor.complete
     counts = {"n_refined": surveyor.engine.n_refined, "n_exact": surveyor.engine.n_exact}
-    return Atlas(problem, bounds, joiner.finish(state), complete, counts)
+    return Atlas(problem, bounds, joiner.finish(state), surveyor.complete, counts)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -159,17 +157,14 @@ def _count_jobs(n_jobs: int | None) -> int:
 
 @contextmanager
 def _bar(progress: bool) -> Iterator[Any]:
-    """A function that shows the state of the run after each layer."""
+    """A function that shows the state of the run after each tile."""
     if not progress:
-        yield lambda recorder, closed: None
+        yield lambda facets, surveyor: None
         return
-    covered = 0.0
     with make_bar(" facets") as bar:
 
-        def show(recorder: Recorder, closed: Any) -> None:
-            nonlocal covered
-            covered += recorder.share(closed)
-            bar.set_postfix_str(f"layer {len(recorder.layers)}, covered {covered:.4f}", refresh=False)
-            bar.update(closed.at.size - 1)
+        def show(facets: Facets, surveyor: Surveyor) -> None:
+            bar.set_postfix_str(f"tile {surveyor.n_tiles} of {surveyor.n_known}", refresh=False)
+            bar.update(facets.key.size)
 
         yield show

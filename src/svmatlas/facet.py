@@ -198,9 +198,9 @@ def make_task(data, region, space):
     """A Task over given workspaces."""
     return Task(
         data.rows, data.columns, data.point, data.axis, data.probe, data.rank, data.anchor,
-        region.sides, region.corners, region.axis, region.name, data.axis, 1.0, space.pull, 0.0, space.asked, space.members, space.column,
-        space.square, space.score, space.bound, space.table, space.counts, space.edge, space.corner, space.listed, space.asked,
-        space.exact, space.tally,
+        region.sides, region.corners, region.axis, region.name, data.axis, 1.0, space.pull, 0.0, space.asked,
+        space.members, space.column, space.square, space.score, space.bound, space.table, space.counts,
+        space.edge, space.corner, space.listed, space.asked, space.exact, space.tally,
     )  # fmt: skip
 
 

@@ -153,6 +153,7 @@ def _take_apart(atlas: Atlas) -> tuple[dict[str, Array], dict[str, Any]]:
         "exponent": features.exponent,
         "cost_exponent": problem.cost_exponent,
         "rank": problem.data.rank,
+        "anchor": problem.data.anchor,
         "seed": problem.seed,
         "object_labels": is_object,
         "notes": atlas.notes,
@@ -233,8 +234,9 @@ def _put_together(arrays: dict[str, Array], parameters: dict[str, Any]) -> Atlas
     held = {name: array if name.startswith(("mesh.", "X")) else array.copy() for name, array in arrays.items()}
     rows = held["data.rows"]
     data = Data(
-        rows, np.ascontiguousarray(rows.T), held["data.point"], held["data.axis"], held["data.probe"], parameters["rank"]
-    )
+        rows, np.ascontiguousarray(rows.T), held["data.point"], held["data.axis"], held["data.probe"], parameters["rank"],
+        parameters["anchor"],
+    )  # fmt: skip
     n_features, origin = parameters["n_features"], held["features.origin"]
     X: Any = held.get("X")
     if "X.data" in held:

@@ -31,6 +31,7 @@ the facets are those of all points; else the others become candidates, and the t
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
 import numpy as np
@@ -72,8 +73,11 @@ Int32 = npt.NDArray[np.int32]
 Words = npt.NDArray[np.uint64]
 States = npt.NDArray[np.int8]
 
-FULL = 4
-"""One more outcome (beside those of polygon.py): there is no room for more facets."""
+FULL, PAUSED = 4, 5
+"""Two more outcomes (beside those of polygon.py): there is no room for more facets; more is not asked for, or not now."""
+
+CHUNK = 4096
+"""Facets closed between two looks at the clock: some 0.05 s."""
 
 
 class EngineError(RuntimeError):
@@ -288,7 +292,9 @@ def _spread(task, frame, spread):
             continue
         a, b, square, error = 0.0, 0.0, 0.0, 0.0
         for c in range(3):
-            error += (task.bound[ETA, c] + d * UNIT * task.bound[LENGTH, c]) * (v[c] + v[3 + c]) + task.bound[LENGTH, c] * v[3 + c]
+            error += (task.bound[ETA, c] + d * UNIT * task.bound[LENGTH, c]) * (v[c] + v[3 + c]) + task.bound[LENGTH, c] * v[
+                3 + c
+            ]
         for i in range(d):
             x = (beta[P, i] * v[0] + beta[Q, i] * v[1] + beta[L, i] * v[2]) / v[2] - frame[0, i]
             a += frame[1, i] * x
@@ -387,7 +393,7 @@ def _cv(task, words, arena, f, neighbour):
 
 @entry
 def _close_all(data, region, space, words, frozen, drift, moves, frame, answers, arena, hints, limit):
-    """The four steps for all facets that wait: CLOSED, FULL, ASKING, or an impossible outcome for the facet in hand."""
+    """The four steps for all facets that wait: CLOSED, FULL, PAUSED, ASKING, or what is impossible for the facet in hand."""
     task = make_task(data, region, space)
     task.counts[FROZEN], task.counts[FROZEN + 1] = frozen[0], frozen[1]
     neighbour = np.empty(space.edge.shape[2], np.int64)
@@ -395,7 +401,7 @@ def _close_all(data, region, space, words, frozen, drift, moves, frame, answers,
     task.answers = answers
     while f < arena.counts[NAMED]:
         if f >= limit:
-            return FULL
+            return PAUSED
         task.drift = drift * (moves + 2 * arena.layer[f])
         outcome = _cef(task, arena, f, hints)
         if outcome != CLOSED:
@@ -460,7 +466,7 @@ class Facets(NamedTuple):
     start: States  # (N,) partition of facet 0
     which: Ints  # the candidates
     state: States  # (F, K) of the candidates
-    outcome: int  # CLOSED, FULL, or EMPTY if the start is not in the tile
+    outcome: int  # CLOSED, FULL, PAUSED, or EMPTY if the start is not in the tile
     spread: Floats  # see Arena
 
 
@@ -475,8 +481,10 @@ class Engine:
         self.n_refined = 0
         self.n_exact = 0
 
-    def explore(self, region: Region, start: States, frame: Frame, capacity: int, limit: int) -> Facets:
-        """All facets of a tile, at most ``limit``, from the partition of one of them."""
+    def explore(
+        self, region: Region, start: States, frame: Frame, capacity: int, max_facets: float = np.inf, deadline: float = np.inf
+    ) -> Facets:
+        """All facets of a tile from the partition of one of them; PAUSED if they are too many or the time has come."""
         which = frame.which
         data = subset(self.data, which)
         space = make_space(data, region)
@@ -491,19 +499,22 @@ class Engine:
         answers, last = np.empty((0, 5), dtype=np.intp), -1
         while True:
             space.tally[N_REFINED] = 0
+            limit = int(min(max_facets, arena.counts[DONE] + CHUNK))
             outcome = _close_all(
                 data, region, space, words, frozen, self.drift, start.size, frame.axes, answers, arena, hints, limit
             )
             self.n_refined += int(space.tally[N_REFINED])
             f = int(arena.counts[DONE])
+            if outcome == PAUSED and f < max_facets and time.monotonic() < deadline:
+                continue
             if outcome != ASKING:
                 break
             new = self._answer(region, start, which, arena.state[f], space.asked[: space.tally[N_ASKED]])
             answers, last = (np.concatenate([answers, new]) if f == last else new), f
-        if outcome not in (CLOSED, FULL) and not (outcome == EMPTY and f == 0):
-            state = _full(start, which, arena.state[f])
-            margin, inside = (np.flatnonzero(state == s).tolist() for s in (MARGIN, INSIDE))
-            raise EngineError(f"a facet without area (outcome {outcome}): margin {margin}, inside {inside}")
+        if outcome not in (CLOSED, FULL, PAUSED) and not (outcome == EMPTY and f == 0):
+            state = full_state(start, which, arena.state[f])
+            sets = [np.flatnonzero(state == s).tolist() for s in (MARGIN, INSIDE)]
+            raise EngineError(f"a facet without area (outcome {outcome}): margin {sets[0]}, inside {sets[1]}")
         return self._compact(region, start, which, arena, outcome)
 
     def _exact(self, region: Region) -> ExactProblem:
@@ -516,7 +527,7 @@ class Engine:
         self.n_exact += asked.shape[0]
         questions = asked.copy()
         questions[:, 1:] = _rename(asked[:, 1:], which)
-        answers = answer(self._exact(region), _full(start, which, state), questions)
+        answers = answer(self._exact(region), full_state(start, which, state), questions)
         place = np.full(start.size, -1)
         place[which] = np.arange(which.size)
         answers[:, 1:4] = _rename(answers[:, 1:4], place)
@@ -529,7 +540,7 @@ class Engine:
         for f in np.flatnonzero(arena.coarse[:n]):
             place = slice(arena.at[f], arena.at[f + 1])
             codes = _rename(arena.code[place].astype(np.intp), which).tolist()
-            corners, arena.tie[f] = settle(self._exact(region), _full(start, which, arena.state[f]), codes)
+            corners, arena.tie[f] = settle(self._exact(region), full_state(start, which, arena.state[f]), codes)
             known = arena.corner[place] == 0.0  # zero by structure
             arena.corner[place] = np.where(known, 0.0, np.maximum(corners, 0.0))
             self.n_exact += len(codes)
@@ -566,7 +577,7 @@ ROUNDING = 2.0**-40
 """Relative rounding of a score and of the bounds that it is compared with: sums of up to 10^3 terms."""
 
 
-def _full(start: States, which: Ints, state: States) -> States:
+def full_state(start: States, which: Ints, state: States) -> States:
     """Partition of all points from that of the candidates."""
     full = start.copy()
     full[which] = state

@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from svmatlas.doubledouble import entry, kernel
 from svmatlas.facet import CUT, Region
-from svmatlas.layers import Facets, Words, corner_of_triangle, cross, find, key_of, opposite
+from svmatlas.layers import Facets, Words, corner_of_triangle, cross, find, full_state, key_of, opposite
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -52,12 +52,12 @@ class Joiner:
         self.region = region
         self.axis = axis
         self.parts: list[tuple[npt.NDArray[Any], ...]] = []
-        self.n_facets = 0
+        self.first: Facets | None = None
 
     def add(self, facets: Facets) -> None:
         """Take the facets of a tile; their partitions are not kept."""
         self.parts.append((facets.key, facets.tie, np.diff(facets.at), facets.code, facets.vertex, facets.corner))
-        self.n_facets += facets.key.size
+        self.first = self.first or facets
 
     def finish(self, start: States) -> Mesh:
         """All facets that are connected to that of a partition, numbered layer after layer from there."""
@@ -65,7 +65,7 @@ class Joiner:
         self.parts.clear()
         at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         del sizes
-        unique, first, piece = np.unique(key, return_index=True, return_inverse=True)
+        unique, piece = np.unique(key, return_inverse=True)
         order = np.argsort(piece, kind="stable")
         counts = np.bincount(piece)
         whole_tie = np.logical_and.reduceat(tie[order], np.cumsum(counts) - counts)
@@ -73,6 +73,7 @@ class Joiner:
         del key, tie, order, piece, counts, at
         code, vertex, corner = code[places], vertex[places], corner[places]
         del places
+        start = self._find_root(start, unique[np.diff(whole_at) > 0])
         order, layer, parent, flips = _walk_layers(
             unique, whole_at, code, corner, self.words, self.axis, self.region.axis, key_of(start, self.words)
         )
@@ -82,6 +83,16 @@ class Joiner:
         code, vertex, corner = code[places], vertex[places], corner[places]
         neighbour = _neighbours(unique[order], new_at, code, self.words)
         return _number(layer, parent, flips, whole_tie[order], new_at, code, vertex, corner, neighbour, start)
+
+    def _find_root(self, start: States, whole: Words) -> States:
+        """The start, or where the exploration was stopped before all of its facet was known, the next facet of its tile."""
+        if key_of(start, self.words) in whole:
+            return start
+        assert self.first is not None
+        known = np.flatnonzero(np.isin(self.first.key, whole))
+        if known.size == 0:
+            raise ValueError("the exploration was stopped before a single facet was known: give it more time")
+        return full_state(self.first.start, self.first.which, self.first.state[known[0]])
 
 
 @entry

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import UNIT, dd_add, entry, kernel, two_prod, two_sum
+from svmatlas.doubledouble import UNIT, entry, kernel
 from svmatlas.exact import ExactFacet, ExactProblem, answer
 from svmatlas.facet import (
     BETA,
@@ -29,10 +29,10 @@ from svmatlas.facet import (
     CODE,
     CROSS,
     ETA,
+    FROZEN,
     INSIDE,
     LENGTH,
     MARGIN,
-    MASS,
     N_ASKED,
     N_CORNERS,
     N_PULL,
@@ -40,10 +40,6 @@ from svmatlas.facet import (
     NORM,
     OUTSIDE,
     PENCIL,
-    PULL,
-    PULL_HI,
-    PULL_LO,
-    REAL,
     REFINED,
     SIZE,
     TARGET_LO,
@@ -53,21 +49,16 @@ from svmatlas.facet import (
     Q,
     Region,
     Space,
-    gather,
-    gather_dd,
+    drift_of,
     make_space,
     make_task,
     refine,
-    refine_gathered,
-    score_lines,
-    solve_gathered,
     solve_maps,
     tabulate_margin,
     tabulate_pencil,
-    weight_dd,
 )
 from svmatlas.guess import guess
-from svmatlas.layers import PUT_OFF, EngineError, cross, crossed
+from svmatlas.layers import EngineError, cross, crossed, move, pull_of
 from svmatlas.polygon import (
     ASK,
     ASKING,
@@ -84,6 +75,9 @@ from svmatlas.problem import Problem
 
 Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
+
+PUT_OFF = 4
+"""One more outcome (beside those of polygon.py): to be tried again, with other points nearby or with more room."""
 
 NEARBY = 256
 """Points that are followed closely where there are many more: enough for some hundred events."""
@@ -134,21 +128,13 @@ def _attempt(t, line, goal):
 
 
 @kernel
-def tabulate(t):
-    """All lines of the facet, in doubles."""
-    tabulate_margin(t)
-    if t.counts[SIZE] < t.rank:
-        score_lines(t)
-
-
-@kernel
 def find_exit(t, line, goal):
     """Outcome, and the code of the line through which the path leaves the facet; ``goal`` if it ends there."""
     if not solve_maps(t):
         return BROKEN, goal
     if t.side_axis[-1 - goal] == L and t.counts[N_PULL] == 0 and t.counts[N_PULL + 1] == 0:
         return CLOSED, goal
-    tabulate(t)
+    tabulate_margin(t)
     while True:
         outcome, code = _attempt(t, line, goal)
         if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and _is_coarse(t.corner[0, 0]))):
@@ -177,11 +163,7 @@ class Near(NamedTuple):
     which: npt.NDArray[np.intp]  # which points they are
     place: npt.NDArray[np.intp]  # (N,) where each point is among them, -1 for points far off
     weights: Floats  # beta_0
-    pull: Floats  # (2, d) of the points far off, in double-double
-    pull_lo: Floats
-    length: Floats  # (2,) of the pull
-    mass: Floats  # (2,) sum of w_i |x_i| over the points far off inside the margin
-    number: npt.NDArray[np.int64]  # (2,) how many they are
+    frozen: npt.NDArray[np.int64]  # (2,) how many points far off are inside the margin, by class
     reach: Floats  # (1,) 0: not known
     entry: Floats  # (3,) where the path entered the facet in hand
     patience: npt.NDArray[np.int64]  # (2,) events to wait before the points nearby are tried again; length of the last wait
@@ -192,11 +174,12 @@ def make_near(data: Data, region: Region) -> Near:
     n, d = data.rows.shape
     size = NEARBY * max(1, d // 16)
     size = size if 2 * size <= n else 0
-    near = Data(np.zeros((size, d)), np.zeros((d, size)), np.zeros((4, size)), np.zeros(size, np.int8), data.probe, data.rank)
+    near = data._replace(
+        rows=np.zeros((size, d)), columns=np.zeros((d, size)), point=np.zeros((4, size)), axis=np.zeros(size, np.int8)
+    )
     return Near(
-        near, make_space(near, region), np.zeros(size, np.int8), np.zeros(size, np.intp), np.full(n, -1),
-        np.zeros(d), np.zeros((2, d)), np.zeros((2, d)), np.zeros(2), np.zeros(2), np.zeros(2, np.int64),
-        np.zeros(1), np.zeros(3), np.zeros(2, np.int64),
+        near, make_space(near, region), np.zeros(size, np.int8), np.zeros(size, np.intp), np.full(n, -1), np.zeros(d),
+        np.zeros(2, np.int64), np.zeros(1), np.zeros(3), np.zeros(2, np.int64),
     )  # fmt: skip
 
 
@@ -226,41 +209,15 @@ def _is_in_reach(t, near):
 
 
 @kernel
-def _solve_nearby(t, near):
-    """The maps of the facet from the points nearby and the pull of the others."""
-    m = gather(t)
-    for c in range(2):
-        if near.number[c] > 0:  # a vector with one rounding: it counts as one term of its length
-            t.counts[N_PULL + c] += 1
-            t.bound[REAL, MASS + c] += near.length[c]
-            for j in range(t.column.shape[2]):
-                t.column[PULL, c, j] += near.pull[c, j]
-    return solve_gathered(t, m)
-
-
-@kernel
-def _refine_nearby(t, near):
-    """The same in double-double."""
-    gather_dd(t)
-    for c in range(2):
-        t.counts[N_PULL + c] += near.number[c]
-        t.bound[REAL, MASS + c] += near.mass[c]
-        for j in range(t.column.shape[2]):
-            t.column[PULL_HI, c, j], t.column[PULL_LO, c, j] = dd_add(
-                t.column[PULL_HI, c, j], t.column[PULL_LO, c, j], near.pull[c, j], near.pull_lo[c, j]
-            )
-    refine_gathered(t)
-
-
-@kernel
 def _exit_nearby(t, near, line, goal):
     """``find_exit`` with the points nearby: ASKING where that does not decide it, PUT_OFF where it is out of reach."""
-    if not _solve_nearby(t, near):
+    t.counts[FROZEN], t.counts[FROZEN + 1] = near.frozen[0], near.frozen[1]
+    if not solve_maps(t):
         return ASKING, goal
-    tabulate(t)
+    tabulate_margin(t)
     outcome, code = _attempt(t, line, goal)
     if t.counts[REFINED] == 0 and (outcome == ASKING or (outcome == CLOSED and _is_coarse(t.corner[0, 0]))):
-        _refine_nearby(t, near)
+        refine(t)
         outcome, code = _attempt(t, line, goal)
     if outcome == CLOSED and not _is_in_reach(t, near):
         return PUT_OFF, goal
@@ -289,19 +246,6 @@ def _slacks(t, near):
 
 
 @kernel
-def _pull_of(t, near, i):
-    """Add the pull of a point far off. In double-double: the error of the sum is then that of one rounding."""
-    c = t.axis[i]
-    w, w_lo = weight_dd(t, i)
-    for j in range(t.rows.shape[1]):
-        p, e = two_prod(t.rows[i, j], w)
-        near.pull[c, j], f = two_sum(near.pull[c, j], p)
-        near.pull_lo[c, j] += f + (e + t.rows[i, j] * w_lo)
-    near.mass[c] += w * t.point[NORM, i]
-    near.number[c] += 1
-
-
-@kernel
 def _look_around(t, maps, v, near):
     """Find the points nearby anew, with beta_0 from the maps of the facet in hand at a corner v of it."""
     near.reach[0] = 0.0
@@ -313,10 +257,7 @@ def _look_around(t, maps, v, near):
     reach = np.partition(slack, near.which.size)[near.which.size]
     if not (0.0 < reach < np.inf):
         return
-    near.pull[:] = 0.0
-    near.pull_lo[:] = 0.0
-    near.mass[:] = 0.0
-    near.number[:] = 0
+    near.frozen[:] = 0
     n = 0
     for i in range(slack.size):
         near.place[i] = -1
@@ -327,13 +268,7 @@ def _look_around(t, maps, v, near):
             near.data.point[:, n] = t.point[:, i]
             n += 1
         elif t.state[i] == INSIDE:
-            _pull_of(t, near, i)
-    for c in range(2):
-        square = 0.0
-        for j in range(near.weights.size):
-            near.pull[c, j], near.pull_lo[c, j] = two_sum(near.pull[c, j], near.pull_lo[c, j])
-            square += near.pull[c, j] ** 2
-        near.length[c] = np.sqrt(square) + near.number[c] ** 2 * UNIT * near.mass[c]
+            near.frozen[t.axis[i]] += 1
     if n == near.which.size:  # fewer only where slacks are equal
         near.reach[0] = reach
 
@@ -362,24 +297,26 @@ def _be_patient(near, success):
 
 
 @kernel
-def _record(corner, code, state, near, out, n):
+def _record(t, corner, code, near, out, n):
     """Write an event down and cross it."""
     out.code[n] = code
     out.coarse[n] = _is_coarse(corner)
     for c in range(3):
         out.corner[n, c] = corner[c]
         near.entry[c] = corner[c]
-    cross(state, code)
+    move(t.rows, t.point, t.axis, t.state, t.pull, code)
     place = near.place[code >> 1]
     if place >= 0:
         cross(near.state, 2 * place + (code & 1))
 
 
 @entry
-def _follow(data, region, space, state, line, goal, answers, near, n, out):
+def _follow(data, region, space, state, drift, line, goal, answers, near, n, out):
     """Walk on from event n until the goal (CLOSED), the end of the buffers (PUT_OFF) or questions (ASKING)."""
     t, s = make_task(data, region, space), make_task(near.data, region, near.space)
     t.state, s.state = state, near.state
+    s.pull = t.pull
+    t.drift, s.drift = drift, drift
     t.answers, s.answers = answers, answers[:0]
     t.tally[N_REFINED], s.tally[N_REFINED] = 0, 0
     axis = t.side_axis[-1 - line]
@@ -404,10 +341,10 @@ def _follow(data, region, space, state, line, goal, answers, near, n, out):
             return outcome, n
         if n > 0 and code == out.code[n - 1]:
             return BROKEN, n
-        _record(corner, code, state, near, out, n)
+        _record(t, corner, code, near, out, n)
         n += 1
         if t.axis[code >> 1] == axis:
-            _record(corner, code ^ 1, state, near, out, n)
+            _record(t, corner, code ^ 1, near, out, n)
             n += 1
         t.answers = answers[:0]
     return PUT_OFF, n
@@ -429,13 +366,13 @@ def _scores_hold(t):
 
 
 @entry
-def _holds(data, region, space, state, line, goal):
+def _holds(data, region, space, state, drift, line, goal):
     """Does the corner of two lines satisfy all conditions of a partition, beyond doubt?
 
     ``find_exit`` does not look at score lines that cannot be edges of a facet; but this may not be the partition of a facet.
     """
     t = make_task(data, region, space)
-    t.state = state
+    t.state, t.drift = state, drift
     t.answers = np.empty((0, 5), np.int64)
     outcome, code = find_exit(t, line, goal)
     return outcome == CLOSED and code == goal and (t.counts[SIZE] < t.rank - 1 or _scores_hold(t))
@@ -448,7 +385,7 @@ class Walker:
         axis = {(1.0, 0.0, 0.0): P, (0.0, 1.0, 0.0): Q, (0.0, 0.0, 1.0): L}
         kinds = np.array([axis.get(tuple(h), -1) for h in lines.tolist()], dtype=np.int8)
         self.data = problem.data
-        self.region = Region(lines, lines, kinds)
+        self.region = Region(lines, lines, kinds, np.arange(len(lines)))
         self.space = make_space(self.data, self.region)
         self.near = make_near(self.data, self.region)
         self.exact = ExactProblem(self.data, self.region)
@@ -458,16 +395,20 @@ class Walker:
     def follow(self, state: States, line: int, goal: int) -> Iterator[Steps]:
         """Walk along a line to its corner with another one; ``state`` is changed, and is right whenever this yields."""
         self.near.reach[0] = 0.0
+        pull_of(self.data, state, self.space.pull)
+        moves = state.size
         while True:
             before = state.copy()
+            moves += STRIDE
             steps = Steps(np.empty(STRIDE, dtype=np.int64), np.empty((STRIDE, 3)), np.empty(STRIDE, dtype=bool))
             n, outcome = 0, ASKING
             answers = np.empty((0, 5), dtype=np.intp)
             while outcome == ASKING:
                 known = n
                 outcome, n = _follow(
-                    self.data, self.region, self.space, state, -1 - line, -1 - goal, answers, self.near, n, steps
-                )
+                    self.data, self.region, self.space, state, drift_of(self.data, moves), -1 - line, -1 - goal, answers,
+                    self.near, n, steps,
+                )  # fmt: skip
                 self.n_refined += int(self.space.tally[N_REFINED] + self.near.space.tally[N_REFINED])
                 if outcome == ASKING:
                     asked = self.space.asked[: self.space.tally[N_ASKED]]
@@ -484,7 +425,9 @@ class Walker:
 
     def holds(self, state: States, line: int, goal: int) -> bool:
         """Does the facet of a partition certainly hold the corner of two lines? False if this takes exact arithmetic."""
-        return bool(_holds(self.data, self.region, self.space, state, -1 - line, -1 - goal))
+        pull_of(self.data, state, self.space.pull)
+        drift = drift_of(self.data, state.size)
+        return bool(_holds(self.data, self.region, self.space, state, drift, -1 - line, -1 - goal))
 
     def finish(self, state: States, line: int, goal: int) -> None:
         """The same, where only the partition at the end is asked for."""

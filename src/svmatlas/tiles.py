@@ -1,0 +1,270 @@
+"""The region as tiles: cut, start, explore with few candidates, certify.
+
+A tile is a box of costs. The cuts are where a ray through the region has had so many events, so that tiles have some thousand
+facets each; a tile with too many is cut again. Each starts at costs of its own (walk.py), explores with the points that are
+near their margins at its corners (layers.py), certifies that the others are where they were, or takes in those for which
+it cannot, and explores again. Tiles know nothing of each other: they can be explored in any order, and at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.facet import INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q
+from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, make_words, uncertain
+from svmatlas.maps import affine_maps
+from svmatlas.polygon import EMPTY
+from svmatlas.problem import Bounds, Problem, make_region, make_tile
+from svmatlas.walk import Walker, line_across, state_at, tidy
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+States = npt.NDArray[np.int8]
+
+EVENTS = 32
+"""Events of a ray from cut to cut: a tile then has some thousand facets, and a hundredth of its time is the set-up."""
+
+ROOM = 2**26
+"""Bytes for the facets of a tile."""
+
+FEW = 96
+"""With no more points than this one tile is all of the region."""
+
+MANY = 768
+"""With no more points than this all are candidates: to choose would take as long as it saves."""
+
+WIDER = 1.5
+"""Factor on the extent of the weights at the corners of a tile, for a first choice of candidates."""
+
+MOST = 0.6
+"""With a larger share of candidates than this all points are."""
+
+DEEPEST = 12
+"""So often a tile is cut again before it gets more room instead: some facets are too close together for any cut."""
+
+
+class Surveyor:
+    """Explores a region tile by tile."""
+
+    def __init__(self, problem: Problem, bounds: Bounds) -> None:
+        self.problem = problem
+        self.bounds = bounds
+        self.words = make_words(problem.n_points, np.random.default_rng(problem.seed))
+        self.region = make_region(bounds, problem.cost_exponent)
+        self.engine = Engine(problem.data, self.words)
+        self.known: dict[tuple[float, float], States] = {}
+        self.complete = True
+        self.n_tiles = 0  # finished, and
+        self.n_known = 1  # all that are known so far
+        n, d = problem.data.rows.shape
+        self.capacity = int(np.clip(ROOM // (n + 48 * d + 400), 512, 2**14))
+
+    def survey(
+        self, state: States, start: tuple[float, float], n_jobs: int, max_facets: float, deadline: float
+    ) -> Iterator[Facets]:
+        """The facets of all tiles, first those of the one that holds ``start``, where the partition is ``state``."""
+        waiting = [(tile, 0) for tile in (self._cut(start) if max_facets > self.capacity // 2 else [self.bounds])]
+        self.n_known = len(waiting)
+        states: dict[int, States] = {0: state}
+        keys: list[npt.NDArray[np.uint64]] = []
+        total = 0
+        with ThreadPoolExecutor(n_jobs) as pool:
+            running: dict[Future[Facets | list[Bounds]], tuple[Bounds, int]] = {}
+            try:
+                while waiting or running:
+                    if time.monotonic() > deadline and self.n_tiles:
+                        self.complete = False
+                        return
+                    while waiting and len(running) < (n_jobs if max_facets == np.inf else 1):
+                        tile, depth = waiting.pop(0)
+                        left = max_facets - (np.unique(np.concatenate(keys)).size if keys and total >= max_facets else total)
+                        if left <= 0:
+                            self.complete = False
+                            return
+                        first = states.pop(0, None)
+                        running[pool.submit(self.explore, tile, depth, first, left, deadline)] = tile, depth
+                    done, _ = wait(running, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        _, depth = running.pop(future)
+                        result = future.result()
+                        if isinstance(result, list):
+                            if self.n_tiles == 0 and not running:  # the start is in the first one that holds it
+                                result.sort(key=lambda part: not _holds(part, start))
+                                states[0] = state
+                            waiting = [(part, depth + 1) for part in result] + waiting
+                            self.n_known += len(result) - 1
+                            continue
+                        self.n_tiles += 1
+                        total += result.key.size
+                        if max_facets < np.inf:
+                            keys.append(result.key)
+                        yield result
+                        if result.outcome == PAUSED:
+                            self.complete = False
+                            return
+            except KeyboardInterrupt:
+                if self.n_tiles == 0:
+                    raise
+                self.complete = False
+            finally:
+                for future in running:
+                    future.cancel()
+
+    def explore(
+        self, tile: Bounds, depth: int = 0, state: States | None = None, max_facets: float = np.inf, deadline: float = np.inf
+    ) -> Facets | list[Bounds]:
+        """The facets of one tile; the parts into which it is to be cut if they are too many."""
+        region = make_tile(tile, self.problem.cost_exponent, self.region)
+        n = self.problem.n_points
+        capacity = self.capacity if depth <= DEEPEST else self.capacity << (2 * (depth - DEEPEST))
+        share = 0.5
+        if state is None:
+            state = self._start(tile, share)
+        frame = self._frame(tile)
+        while True:
+            facets = self.engine.explore(region, state, frame, capacity, max_facets, deadline)
+            if facets.outcome == EMPTY:
+                share *= 0.7
+                if share < 1e-3:
+                    raise EngineError(f"no facet found in the tile {tile}")
+                state = self._start(tile, share)
+                continue
+            if facets.outcome == FULL:
+                parts = _halve(tile, self._costs(facets)) if depth < DEEPEST else [tile]
+                return parts
+            if frame.which.size == n:
+                return facets
+            unsure = uncertain(self.problem.data, facets, frame.axes)
+            if not unsure.any():
+                return facets
+            frame = self._enlarge(frame, facets, unsure)
+
+    # Starts
+
+    def _start(self, tile: Bounds, share: float) -> States:
+        """Partition somewhere in a tile."""
+        if tile[0][0] == tile[1][0] == 0 and not np.isfinite(tile[0][1] + tile[1][1]):
+            return np.full(self.problem.n_points, INSIDE, dtype=np.int8)
+        return self._known(*(_between(*bound, share, self._unit) for bound in tile))
+
+    @property
+    def _unit(self) -> float:
+        """A cost of 1 in internal units."""
+        return float(np.ldexp(1.0, int(np.clip(-self.problem.cost_exponent, -1000, 1000))))
+
+    # Cuts
+
+    def _cut(self, start: tuple[float, float]) -> list[Bounds]:
+        """The tiles, that of the start first."""
+        if self.problem.n_points <= FEW:
+            return [self.bounds]
+        cost = self._ray()
+        cuts = []
+        for column, (lo, hi) in zip(cost.T, self.bounds, strict=True):
+            inner = np.unique(column[(column > lo * (1 + 1e-6)) & (column < hi * (1 - 1e-6))])
+            inner = inner[np.concatenate([[True], np.diff(inner) > 1e-6 * inner[1:]])] if inner.size else inner
+            count = inner.size // EVENTS
+            at = (np.arange(1, count) * inner.size) // max(count, 1)
+            cuts.append([lo, *((inner[at] + inner[at - 1]) / 2).tolist(), hi])
+        rows, columns = (list(pairwise(c)) for c in cuts)
+        tiles = [(row, column) for row in rows for column in columns]
+        tiles.sort(key=lambda tile: not _holds(tile, start))
+        return tiles
+
+    def _ray(self) -> Floats:
+        """Costs (n, 2) of the events on a ray through the middle of the region, if it has one, else where classes balance."""
+        problem = self.problem
+        (a, b), (c, d) = self.bounds
+        weight = problem.data.point[WEIGHT]
+        pos, neg = weight[problem.data.axis == Q].sum(), weight[problem.data.axis == P].sum()
+        if min(a, c) > 0 and np.isfinite(b + d):
+            pos, neg = np.sqrt(a * b), np.sqrt(c * d)
+        unit = np.array([pos, neg]) / max(pos, neg)
+        end = min(b / unit[0], d / unit[1])
+        track = tidy(np.array([unit[1], -unit[0], 0.0]))
+        goal = np.array([0.0, 0.0, 1.0])
+        if np.isfinite(end):
+            goal = line_across(track, problem.homogeneous(*(unit * end)[:, None])[0])
+        state = np.full(problem.n_points, INSIDE, dtype=np.int8)
+        corners = np.concatenate([steps.corner for steps in Walker(problem, np.array([track, goal])).follow(state, 0, 1)])
+        corners = problem.to_user(corners[corners[:, 2] > 0])
+        with np.errstate(over="ignore"):
+            cost: Floats = corners[:, :2] / corners[:, 2:]
+        return cost
+
+    def _costs(self, facets: Facets) -> Floats:
+        """Costs (n, 2) of the corners of facets."""
+        corners = self.problem.to_user(facets.corner[facets.corner[:, 2] > 0])
+        cost: Floats = corners[:, :2] / corners[:, 2:]
+        return cost
+
+    # Candidates
+
+    def _frame(self, tile: Bounds) -> Frame:
+        """Candidates for a tile, from the weights at its corners and in its middle."""
+        data = self.problem.data
+        n, d = data.rows.shape
+        everything = Frame(np.empty((0, d)), np.arange(n))
+        if n <= MANY:
+            return everything
+        places = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.5, 0.5)]
+        costs = [[_between(*bound, s, self._unit) for bound, s in zip(tile, place, strict=True)] for place in places]
+        states = np.array([self._known(*cost) for cost in costs])
+        _, maps = affine_maps(data, self.region, states, jitter=1.0, accuracy=1.0)
+        c = self.problem.homogeneous(*np.array(costs).T)
+        beta = np.einsum("kcj,kc->kj", maps, c / c[:, 2:])
+        centre = beta.mean(axis=0)
+        _, _, directions = np.linalg.svd(beta - centre)
+        axes = np.vstack([centre, directions[:2], np.zeros((max(0, 2 - d), d))])
+        along = (beta - centre) @ axes[1:].T
+        rest = np.linalg.norm(beta - centre - along @ axes[1:], axis=1).max()
+        extent = np.abs(along).max(axis=0)
+        rest += 0.1 * extent.sum()
+        score = np.abs(data.rows @ centre - (1.0 + data.point[TARGET_LO]))
+        reach = np.abs(data.rows @ axes[1:].T) @ extent + rest * data.point[NORM]
+        which = np.flatnonzero(
+            (score <= WIDER * reach) | np.any(states == MARGIN, axis=0) | np.any(states != states[0], axis=0)
+        )
+        return Frame(axes, which) if which.size <= MOST * n else everything
+
+    def _known(self, C_pos: float, C_neg: float) -> States:
+        """Partition at some costs; tiles share their corners."""
+        if (C_pos, C_neg) not in self.known:
+            self.known[C_pos, C_neg] = state_at(self.problem, C_pos, C_neg)
+        return self.known[C_pos, C_neg]
+
+    def _enlarge(self, frame: Frame, facets: Facets, unsure: npt.NDArray[np.bool_]) -> Frame:
+        """More candidates."""
+        n, d = self.problem.data.rows.shape
+        unsure[frame.which] = True
+        which = np.flatnonzero(unsure)
+        return Frame(frame.axes, which) if which.size <= MOST * n else Frame(np.empty((0, d)), np.arange(n))
+
+
+def _holds(tile: Bounds, start: tuple[float, float]) -> bool:
+    return all(lo <= value < hi for value, (lo, hi) in zip(start, tile, strict=True))
+
+
+def _between(lo: float, hi: float, share: float, unit: float) -> float:
+    """A cost between two bounds: on a logarithmic scale if these are finite and positive."""
+    if lo > 0 and np.isfinite(hi):
+        return float(lo * (hi / lo) ** share)
+    if np.isfinite(hi):
+        return float(hi * share**2)
+    return float((lo or unit) * (1.0 + 4.0 * share / (1.0 - 0.9 * share))) if lo or share else 0.0
+
+
+def _halve(tile: Bounds, cost: Floats) -> list[Bounds]:
+    """Two or four parts of a tile, cut at medians of costs."""
+    parts: list[list[tuple[float, float]]] = []
+    for column, (lo, hi) in zip(cost.T, tile, strict=True):
+        middle = float(np.median(column)) if column.size else lo
+        apart = middle - lo > 1e-3 * middle and hi - middle > 1e-3 * middle
+        parts.append([(lo, middle), (middle, hi)] if apart and np.isfinite(middle) else [(lo, hi)])
+    return [(a, b) for a in parts[0] for b in parts[1]]
