@@ -36,7 +36,7 @@ def run(folder: Path, progress: bool = True) -> None:
     atlas = svmatlas.explore(X, y, n_jobs=-1, progress=progress)
     print(f"   {atlas.n_facets:,} facets in {atlas.n_layers} layers, {time.perf_counter() - begin:.1f} s.\n")
     print("2. The certificate that nothing is missing and everything is optimal:", flush=True)
-    print("   " + str(atlas.validate(progress=progress)).replace("\n", "\n   ") + "\n")
+    print("   " + str(atlas.validate(progress=progress, n_jobs=-1)).replace("\n", "\n   ") + "\n")
     print("3. The best costs for balanced accuracy, 5-fold cross-validation, over the whole plane:", flush=True)
     begin = time.perf_counter()
     selection = svmatlas.select(X, y, cv=5, n_jobs=-1, progress=progress)
