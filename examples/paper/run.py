@@ -206,7 +206,7 @@ def figure_1(atlases, path):
         ax.set_title(f"({name})  {_in_math(EXPERIMENTS[name][0])}")
     atlas = atlases["i"][2]
     finite = atlas.vertices[np.all(atlas.vertices > 0, axis=1)]
-    limits = np.quantile(finite[:, :2] / finite[:, 2:], (0.1, 0.5), axis=0).T
+    limits = np.quantile(finite[:, :2] / finite[:, 2:], (0.25, 0.7), axis=0).T
     AtlasDisplay.from_atlas(atlas, scale="linear", limits=limits, ax=axes[0, 0], means=True)
     _, y, atlas, _ = atlases["ii"]
     last = int(np.quantile(atlas.facet_layer, 0.8))
