@@ -218,3 +218,28 @@ def test_help_has_an_example(run, capsys, command):
         run(command, "--help")
     assert exit_info.value.code == 0
     assert f"example:\n  svmatlas {command}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("scaling", [[], ["--standardize"]])
+def test_sparse_data(run, folder, scaling):
+    sparse = np.where(np.abs(X) > 0.5, X, 0.0)
+    rows = zip(sparse.tolist(), Y, strict=True)
+    lines = [" ".join([str(label), *(f"{j + 1}:{v!r}" for j, v in enumerate(x) if v)]) for x, label in rows]
+    (folder / "data.svm").write_text("\n".join(lines) + "\n")
+    assert run("explore", "data.svm", *scaling, "-o", "sparse.atlas")[0] == 0
+    scale = StandardScaler(with_mean=False).fit(sparse).scale_ if scaling else np.ones(3)
+    atlas = svmatlas.explore(sparse / scale, Y)
+    facts = json.loads(run("at", "sparse.atlas", "--costs", 1, 2, "--predict", "data.svm", "--json")[1])
+    decision = sparse / scale @ atlas.coef(1, 2) + atlas.intercept(1, 2)
+    np.testing.assert_allclose(facts["decision"], decision, rtol=1e-9, atol=1e-9)
+
+
+def test_demo(run, folder, monkeypatch):
+    monkeypatch.setattr("svmatlas.demo.load_breast_cancer", lambda return_X_y: cases.gaussian(30, 35, 2, 1.0))
+    code, out, _ = run("demo", "-q", "-o", "pictures")
+    assert code == 0
+    assert "valid, complete" in out
+    assert "no costs do better" in out
+    names = {"map.png", "triangle.png", "alpha.png", "selection.png"}
+    assert {path.name for path in (folder / "pictures").iterdir()} == names
+    assert all(name in out for name in names)

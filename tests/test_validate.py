@@ -72,3 +72,8 @@ def test_turned_facet(atlas):
     order[at[9] : at[10]] = order[at[9] : at[10]][::-1]
     report = broken(atlas, facet_vertices=atlas._mesh.facet_vertices[order])
     assert "facet 9 is turned over" in report.faults
+
+
+def test_threads_find_the_same(small):
+    one, two = (small[2].validate(n_costs=10, n_jobs=n) for n in (None, 2))
+    assert one == two

@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_array
 
 import svmatlas
 from svmatlas.plot import AlphaDisplay, AtlasDisplay, use_files
@@ -61,11 +62,16 @@ def part_histograms(seed=4, n_pos=10, n_neg=40, parts=26, types=5, cells=25, bin
     return X.reshape(len(y), -1), y
 
 
+def sparse_part_histograms():
+    X, y = part_histograms()
+    return csr_array(X), y
+
+
 EXPERIMENTS = {
     "i": ("d = 10^6, N+ = 25, N = 50", lambda: gaussian(25, 25, 10**6, 0.01)),
     "ii": ("d = 2, N+ = 50, N = 100", lambda: gaussian(50, 50, 2, 1.0)),
     "iii": ("d = 10^2, N+ = 50, N = 100", lambda: gaussian(50, 50, 100, 0.2)),
-    "iv": ("sparse, d ~ 10^5, N+ = 10, N = 50", part_histograms),
+    "iv": ("sparse, d ~ 10^5, N+ = 10, N = 50", sparse_part_histograms),
 }
 
 
@@ -200,7 +206,7 @@ def figure_1(atlases, path):
         ax.set_title(f"({name})  {_in_math(EXPERIMENTS[name][0])}")
     atlas = atlases["i"][2]
     finite = atlas.vertices[np.all(atlas.vertices > 0, axis=1)]
-    limits = np.quantile(finite[:, :2] / finite[:, 2:], (0.1, 0.5), axis=0).T
+    limits = np.quantile(finite[:, :2] / finite[:, 2:], (0.25, 0.7), axis=0).T
     AtlasDisplay.from_atlas(atlas, scale="linear", limits=limits, ax=axes[0, 0], means=True)
     _, y, atlas, _ = atlases["ii"]
     last = int(np.quantile(atlas.facet_layer, 0.8))

@@ -553,7 +553,9 @@ class Atlas:
         """
         export(self, folder, format)
 
-    def validate(self, n_costs: int = 1000, random_state: Any = 0, progress: bool = False) -> Report:
+    def validate(
+        self, n_costs: int = 1000, random_state: Any = 0, progress: bool = False, n_jobs: int | None = None
+    ) -> Report:
         """Check the whole map: topology, geometry, KKT conditions at all corners, and duality gaps at random costs.
 
         Parameters
@@ -564,9 +566,11 @@ class Atlas:
             Seed of these costs.
         progress : bool, default=False
             Show a progress bar (needs tqdm).
+        n_jobs : int, optional
+            Number of threads; -1 for all cores. Default: 1.
 
         """
-        return validate(self, n_costs, random_state, progress)
+        return validate(self, n_costs, random_state, progress, n_jobs)
 
 
 def _fixed(array: Array) -> Array:

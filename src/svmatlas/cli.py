@@ -181,6 +181,7 @@ def _add_validate(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--costs", type=int, default=1000, metavar="N", help="random costs to measure gaps at (default: 1000)"
     )
+    command.add_argument("-j", "--jobs", type=int, metavar="N", help="threads; -1 for all cores (default: 1)")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -320,7 +321,7 @@ def _plot(arguments: argparse.Namespace) -> int:
 
 def _validate(arguments: argparse.Namespace) -> int:
     atlas = svmatlas.load(arguments.map)
-    report = atlas.validate(n_costs=arguments.costs, progress=_progress(arguments))
+    report = atlas.validate(n_costs=arguments.costs, progress=_progress(arguments), n_jobs=arguments.jobs)
     _report(arguments, vars(report), str(report))
     return OK if report.ok else NO
 

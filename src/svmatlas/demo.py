@@ -36,7 +36,7 @@ def run(folder: Path, progress: bool = True) -> None:
     atlas = svmatlas.explore(X, y, n_jobs=-1, progress=progress)
     print(f"   {atlas.n_facets:,} facets in {atlas.n_layers} layers, {time.perf_counter() - begin:.1f} s.\n")
     print("2. The certificate that nothing is missing and everything is optimal:", flush=True)
-    print("   " + str(atlas.validate(progress=progress)).replace("\n", "\n   ") + "\n")
+    print("   " + str(atlas.validate(progress=progress, n_jobs=-1)).replace("\n", "\n   ") + "\n")
     print("3. The best costs for balanced accuracy, 5-fold cross-validation, over the whole plane:", flush=True)
     begin = time.perf_counter()
     selection = svmatlas.select(X, y, cv=5, n_jobs=-1, progress=progress)
@@ -70,7 +70,7 @@ def _draw(folder: Path, atlas: svmatlas.Atlas, selection: svmatlas.Selection) ->
             "layers over the whole quadrant, infinity included; the diagonal is the SVM with one cost",
             AtlasDisplay.from_atlas(atlas, scale="triangle", rays=[1.0]),
         ),
-        "alpha.png": ("dual variables of three rows", AlphaDisplay.from_atlas(atlas, [13, 38, 157])),
+        "alpha.png": ("dual variables of three rows", AlphaDisplay.from_atlas(atlas, [13, 38, 49])),
         "selection.png": (
             "the cross-validated score in its true cells, the best outlined, a grid on top",
             SelectionDisplay.from_selection(selection, grid=(GRID, GRID)),

@@ -12,12 +12,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
 from svmatlas.doubledouble import entry
@@ -87,7 +89,7 @@ class Report:
         return "\n".join(lines + [f"  fault: {fault}" for fault in self.faults])
 
 
-def validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool) -> Report:
+def validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_jobs: int | None) -> Report:
     """Check all invariants of an atlas."""
     mesh = atlas._mesh
     faults = _check_edges(mesh) + _check_vertices(mesh, atlas.complete)
@@ -95,7 +97,7 @@ def validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool) -> R
     euler = mesh.vertices.shape[0] - mesh.edge_code.size + mesh.facet_layer.size
     coverage, turned = _coverage(atlas)
     faults += [f"facet {f} is turned over" for f in turned[:5]]
-    kkt, worst = _check_kkt(atlas, progress)
+    kkt, worst = _check_kkt(atlas, progress, n_jobs)
     gap, at = _check_gap(atlas, n_costs, random_state)
     if kkt > KKT_TOLERANCE:
         faults.append(f"facet {worst} violates a condition of optimality by {kkt:.1e}")
@@ -227,16 +229,18 @@ def _worst_corners(vertices, at, corners, states, alpha, scores, lengths, point,
     return out
 
 
-def _check_kkt(atlas: Atlas, progress: bool) -> tuple[float, int]:
+def _check_kkt(atlas: Atlas, progress: bool, n_jobs: int | None) -> tuple[float, int]:
     """The largest violation over all facets, and where."""
+    n = atlas._mesh.facet_layer.size
+    pieces = [np.arange(first, min(first + CHUNK, n)) for first in range(0, n, CHUNK)]
     worst, where = 0.0, -1
-    bar = make_bar(" facets", atlas._mesh.facet_layer.size) if progress else nullcontext()
-    with bar as shown:
-        for first in range(0, atlas._mesh.facet_layer.size, CHUNK):
-            facets = np.arange(first, min(first + CHUNK, atlas._mesh.facet_layer.size))
-            violations = _violations(atlas, first, atlas._states(facets))
+    bar = make_bar(" facets", n) if progress else nullcontext()
+    jobs = 1 if n_jobs is None else int(effective_n_jobs(n_jobs))
+    with bar as shown, ThreadPoolExecutor(jobs) as pool:
+        found = pool.map(lambda facets: _violations(atlas, int(facets[0]), atlas._states(facets)), pieces)
+        for facets, violations in zip(pieces, found, strict=True):
             if violations.max() > worst:
-                worst, where = float(violations.max()), int(first + violations.argmax())
+                worst, where = float(violations.max()), int(facets[violations.argmax()])
             if shown is not None:
                 shown.update(facets.size)
     return worst, where
