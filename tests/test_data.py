@@ -176,6 +176,13 @@ def test_rows_of_zeros_in_feature_space():
     np.testing.assert_array_equal(atlas.alpha(3.0, 5.0)[[0, 7]], [3.0, 5.0])  # inside the margin at all costs
 
 
+def test_a_kernel_of_zeros():
+    atlas = svmatlas.explore(np.zeros((4, 4)), [0, 1, 0, 1], kernel="precomputed", bias=0.0)
+    assert atlas.validate().ok
+    assert not atlas.decision_function(np.zeros((3, 4)), 1, 2).any()
+    np.testing.assert_array_equal(atlas.alpha(1, 2), [2, 1, 2, 1])
+
+
 def test_no_coefficients_of_a_nonlinear_kernel():
     X, y = cases.gaussian(6, 6, 2, 0.5)
     atlas = svmatlas.explore(X, y, kernel="rbf")

@@ -163,6 +163,13 @@ def test_bad_costs(C):
         AsymmetricSVC(C_pos=C).fit(X, y)
 
 
+@pytest.mark.parametrize("C", [-1.0, np.nan, np.inf, "1", 3.0])
+def test_bad_costs_of_an_atlas(C):
+    X, y = dense()
+    with pytest.raises(ValueError, match=r"C_neg must be a finite cost in the region \[0.0, 2.0\]"):
+        AtlasSVC(C_neg=C, region=((0, 2), (0, 2))).fit(X, y)
+
+
 def test_zero_costs_give_the_zero_model():
     X, y = dense()
     model = AsymmetricSVC(0.0, 0.0).fit(X, y)

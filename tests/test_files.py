@@ -119,6 +119,10 @@ def with_header(saved, change):
     ("change", "message"),
     [
         (lambda h: h.update(format=2), "has format 2, this version of svmatlas reads format 1"),
+        (lambda h: h.pop("format"), "no atlas that this version can read"),
+        (lambda h: h.pop("body"), "no atlas that this version can read"),
+        (lambda h: h.update(arrays=[]), "no atlas that this version can read"),
+        (lambda h: h["parameters"].update(rank=9), "do not belong together"),
         (lambda h: h["arrays"].pop("mesh.vertices"), "no atlas that this version can read"),
         (lambda h: h["parameters"].pop("bias"), "no atlas that this version can read"),
         (lambda h: h["arrays"]["mesh.vertices"].update(type="|O"), "no atlas that this version can read"),

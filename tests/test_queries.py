@@ -181,6 +181,7 @@ def test_a_facet_says_all_about_itself(small):
                 assert event.tolist() in other.events.tolist()
                 assert np.abs(other.polygon - corner).max(axis=1).min() == 0
         assert f"Facet({f}: layer {facet.layer}" in repr(facet)
+    assert "infinity at C+ : C- = 1 : 0" in repr(atlas.facet(atlas.locate(inf, 0.0)))
 
 
 def test_a_facet_of_weighted_and_nonlinear_data():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -74,8 +75,9 @@ class Facet:
 
     def __repr__(self) -> str:
         margin, inside, outside = map(len, self.partition)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            corners = ", ".join(f"({p / l:.4g}, {q / l:.4g})" for p, q, l in self.polygon)
+        corners = ", ".join(
+            f"({p / l:.4g}, {q / l:.4g})" if l > 0 else f"infinity at C+ : C- = {p:.4g} : {q:.4g}" for p, q, l in self.polygon
+        )
         return (
             f"Facet({self.number}{', a tie' if self.is_tie else ''}: layer {self.layer}, {margin} on the margin, "
             f"{inside} inside, {outside} outside; corners {corners}; neighbours {', '.join(map(str, self.neighbours))})"
@@ -90,7 +92,8 @@ LOST = 1e-6
 
 
 class Atlas:
-    """The map of all asymmetric-cost linear SVMs of one data set; made by :func:`svmatlas.explore`.
+    """The map of all asymmetric-cost linear SVMs of one data set; made by :func:`svmatlas.explore`
+    or opened by :func:`svmatlas.load`.
 
     Homogeneous costs (p, q, l) stand for C+ = p/l and C- = q/l; l = 0 is infinity.
 
@@ -255,11 +258,9 @@ class Atlas:
         beside = mesh.edge_facets[edges]
         alpha, beta = solution_maps(problem.data, self._region, self._states(np.array([f]))[0])
         unit = np.ldexp(1.0, [[problem.cost_exponent], [problem.cost_exponent], [0]])
-        coef, intercept = (
-            problem.features.weights(unit * beta)
-            if problem.features.linear
-            else (None, problem.features.intercept(unit * beta))
-        )
+        coef, intercept = None, None
+        if problem.features.linear:
+            coef, intercept = problem.features.weights(unit * beta)
         return Facet(
             number=f,
             layer=int(mesh.facet_layer[f]),
@@ -270,7 +271,7 @@ class Atlas:
             neighbours=np.where(beside[:, 0] == f, beside[:, 1], beside[:, 0]),
             alpha=problem.row_alpha(unit * alpha, np.array([1.0, 0, 0]), np.array([0, 1.0, 0])),
             coef=coef,
-            intercept=intercept,
+            intercept=problem.features.intercept(unit * beta) if intercept is None else intercept,
         )
 
     # Solutions
@@ -450,12 +451,20 @@ class Atlas:
     def _far(self, p: float, q: float) -> Limit:
         """The solution at costs of which one or both are infinite."""
         way = way_to(p, q, self._problem.cost_exponent)
-        facets = [int(f) for f in dict.fromkeys(self._locator(way.stops).tolist()) if f != NOWHERE]
-        on_the_way = ((f, self._states(np.array([f]))[0]) for f in facets)
+        on_the_way = ((f, self._states(np.array([f]))[0]) for f in self._along(way.stops))
         limit = first_limit(self._problem.data, self._region, on_the_way, way)
         if limit is None or (not self.complete and limit.violation > LOST):
             raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
         return limit
+
+    def _along(self, stops: Floats) -> Iterator[int]:
+        """The facets at some homogeneous costs, each once, then those nearby."""
+        seen = {NOWHERE}
+        for facets in (self._locator(stops), *(self._locator.near(stop) for stop in stops)):
+            for f in facets.tolist():
+                if f not in seen:
+                    seen.add(f)
+                    yield f
 
     def _solve(self, c: Floats) -> Solution:
         """Solutions at homogeneous costs (n, 3)."""

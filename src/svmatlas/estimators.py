@@ -279,6 +279,8 @@ class AtlasSVC(_SVC):
         Number of threads; -1 for all cores.
     random_state : int, RandomState or None, default=0
         Seed of the jitter that splits ties.
+    verbose : bool, default=False
+        Show a progress bar while the atlas is made (needs tqdm).
 
     Attributes
     ----------
@@ -310,6 +312,7 @@ class AtlasSVC(_SVC):
         region: Any = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
+        verbose: bool = False,
     ) -> None:
         self.C_pos = C_pos
         self.C_neg = C_neg
@@ -321,6 +324,7 @@ class AtlasSVC(_SVC):
         self.region = region
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Make the atlas, and pick the costs ``C_pos`` and ``C_neg``.
@@ -341,9 +345,14 @@ class AtlasSVC(_SVC):
 
         """
         X, y = _validate_training(self, X, y)
+        for name, (low, high) in zip(("C_pos", "C_neg"), check_bounds(self.region), strict=True):
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and np.isfinite(float(value)) and low <= float(value) <= high):
+                raise ValueError(f"{name} must be a finite cost in the region [{low}, {high}], got {value!r}")
         self.atlas_: Atlas = explore(
             X, y, bias=self.bias, sample_weight=sample_weight, kernel=self.kernel, gamma=self.gamma, degree=self.degree,
             coef0=self.coef0, region=self.region, n_jobs=self.n_jobs, random_state=self.random_state,
+            progress=self.verbose,
         )  # fmt: skip
         return self.set_costs(self.C_pos, self.C_neg)
 

@@ -97,14 +97,14 @@ class Features:
         return lengths
 
     def intercept(self, beta: Floats) -> Floats:
-        """Intercepts (n,): what the bias constant adds to decision values."""
-        return self.weights(beta)[1] if self.linear else self.bias**2 * self._expand(beta).sum(axis=1)
+        """Intercepts (n,) of a nonlinear kernel: what the bias constant adds to decision values."""
+        added: Floats = self.bias**2 * self._expand(beta).sum(axis=1)
+        return added
 
     def decide(self, X: Any, beta: Floats) -> Floats:
         """Decision values (n, k) of rows X (k, d) by a nonlinear kernel; X holds the kernels if these are precomputed."""
-        z = self._expand(beta)
         values = X[:, self.origin] if self.kernel.name == "precomputed" else self.kernel(X, self.X)
-        decided: Floats = (values @ z.T + self.bias**2 * z.sum(axis=1)).T
+        decided: Floats = (values @ self._expand(beta).T + self.intercept(beta)).T
         return decided
 
 

@@ -184,34 +184,36 @@ def load(path: str | os.PathLike[str]) -> Atlas:
         If the file is not an atlas, not whole, or was altered.
 
     """
-    with open(path, "rb") as file:
-        header, begin = _read_header(file, path)
-        if os.fstat(file.fileno()).st_size != begin + header["body"]["length"]:
-            raise FileError(f"{path} is cut off or has grown: it is not as long as it says")
-        view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # writable for the compiled code, which never writes
-    if hashlib.blake2b(memoryview(view)[begin:], digest_size=32).hexdigest() != header["body"]["digest"]:
-        raise FileError(f"{path} was altered: its arrays do not match their digest")
     try:
+        with open(path, "rb") as file:
+            header, begin = _read_header(file)
+            if os.fstat(file.fileno()).st_size != begin + header["body"]["length"]:
+                raise FileError("it is cut off or has grown: it is not as long as it says")
+            view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # writable for compiled code, which never writes
+        if hashlib.blake2b(memoryview(view)[begin:], digest_size=32).hexdigest() != header["body"]["digest"]:
+            raise FileError("it was altered: its arrays do not match their digest")
         arrays = {name: _array(view, begin, place) for name, place in header["arrays"].items()}
         return _put_together(arrays, header["parameters"])
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except FileError as error:
+        raise FileError(f"{path} cannot be opened: {error}") from None
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise FileError(f"{path} is no atlas that this version can read: {error}") from error
 
 
-def _read_header(file: IO[bytes], path: Any) -> tuple[dict[str, Any], int]:
+def _read_header(file: IO[bytes]) -> tuple[dict[str, Any], int]:
     """The header, checked, and where the body begins."""
     prefix = file.read(PREFIX)
     if prefix[: len(MAGIC)] != MAGIC:
-        raise FileError(f"{path} is not an atlas")
+        raise FileError("it is not an atlas")
     length = int.from_bytes(prefix[len(MAGIC) : len(MAGIC) + 8], "little")
     if len(prefix) < PREFIX or length > os.fstat(file.fileno()).st_size - PREFIX:
-        raise FileError(f"{path} is cut off")
+        raise FileError("it is cut off")
     text = file.read(length)
     if hashlib.blake2b(text, digest_size=32).digest() != prefix[-32:]:
-        raise FileError(f"{path} was altered: its header does not match its digest")
+        raise FileError("it was altered: its header does not match its digest")
     header: dict[str, Any] = json.loads(text)
     if header["format"] != FORMAT:
-        raise FileError(f"{path} has format {header['format']}, this version of svmatlas reads format {FORMAT}")
+        raise FileError(f"it has format {header['format']}, this version of svmatlas reads format {FORMAT}")
     return header, PREFIX + length
 
 
@@ -256,7 +258,7 @@ def _put_together(arrays: dict[str, Array], parameters: dict[str, Any]) -> Atlas
 def _check_numbers(problem: Problem, mesh: Mesh) -> None:
     """Numbers that say where to look must not lead outside: compiled code follows them blindly."""
     n_facets, n_edges, n_points = mesh.facet_layer.size, mesh.edge_code.size, problem.n_points
-    n_vertices, n_places = mesh.vertices.shape[0], mesh.facet_edges.size
+    n_vertices, n_places, n_columns = mesh.vertices.shape[0], mesh.facet_edges.size, problem.data.rows.shape[1]
     ranges: list[tuple[Array, tuple[int, ...], float, float]] = [
         (mesh.vertices, (n_vertices, 3), 0, np.inf),
         (mesh.edge_code, (n_edges,), -np.inf, 2 * n_points - 1),
@@ -274,6 +276,9 @@ def _check_numbers(problem: Problem, mesh: Mesh) -> None:
         (problem.point, problem.weight.shape, ZERO, n_points - 1),
         (problem.distinct, (n_points,), 0, problem.features.origin.size - 1),
         (problem.data.axis, (n_points,), 0, 1),
+        (problem.data.point, (4, n_points), -np.inf, np.inf),
+        (problem.data.probe, (n_columns,), -np.inf, np.inf),
+        (np.array(problem.data.rank), (), 0, min(n_points, n_columns)),
     ]
     for array, shape, low, high in ranges:
         if array.shape != shape or not (array.size == 0 or (array.min() >= low and array.max() <= high)):

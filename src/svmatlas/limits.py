@@ -28,7 +28,8 @@ STEPS = (8, 16, 24, 32, 40, 48, 64, 96, 128, 256)
 """Powers of two that are tried as t, in units of the data: there the last change is most often below 2^30."""
 
 FLAT = 2.0**-40
-"""A slope in t below this, relative to its terms, is zero: rounding leaves some 1e-15 times the conditioning."""
+"""A slope of alpha in t below this, relative to the largest slope and weight, is zero: rounding leaves some 1e-15 times
+the conditioning."""
 
 
 VALID = 2.0**-30
@@ -78,9 +79,10 @@ def first_limit(data: Data, region: Region, facets: Iterable[tuple[int, States]]
 def _solve_limit(data: Data, region: Region, facet: int, state: States, way: Way) -> Limit:
     """The limit on the way to infinity if the partition there is the given one."""
     alpha_map, beta_map = solution_maps(data, region, state)
-    slope, slope_size = way.direction @ alpha_map, way.direction @ np.abs(alpha_map)
+    slope, rest = way.direction @ alpha_map, way.rest @ alpha_map
+    slope_size = np.max(way.direction @ np.abs(alpha_map), initial=0.0) + data.point[WEIGHT].max(initial=0.0)
+    rest_size = np.max(way.rest @ np.abs(alpha_map), initial=0.0)
     slope[np.abs(slope) <= FLAT * slope_size] = 0.0
-    rest, rest_size = way.rest @ alpha_map, way.rest @ np.abs(alpha_map)
     cap_slope, cap = data.point[WEIGHT] * way.direction[data.axis], data.point[WEIGHT] * way.rest[data.axis]
     beta = way.rest @ beta_map
     scores = data.rows @ beta
@@ -89,9 +91,9 @@ def _solve_limit(data: Data, region: Region, facet: int, state: States, way: Way
     mass = cap_slope[inside] @ data.point[NORM][inside]
     wrong = [
         _relative(np.linalg.norm(way.direction @ beta_map), mass),
-        _relative(np.maximum(-slope, slope - cap_slope)[margin], (slope_size + cap_slope)[margin]),
-        _relative(-rest[margin & (slope == 0)], (rest_size + cap)[margin & (slope == 0)]),
-        _relative((rest - cap)[margin & full], (rest_size + cap)[margin & full]),
+        _relative(np.maximum(-slope, slope - cap_slope)[margin], slope_size),
+        _relative(-rest[margin & (slope == 0)], rest_size),
+        _relative((rest - cap)[margin & full], rest_size),
         _relative((1 - scores)[outside], 1 + data.point[NORM][outside] * np.linalg.norm(beta)),
         _relative((scores - 1)[inside], 1 + data.point[NORM][inside] * np.linalg.norm(beta)),
     ]
@@ -102,5 +104,5 @@ def _solve_limit(data: Data, region: Region, facet: int, state: States, way: Way
 
 def _relative(wrong: Floats | np.floating, size: Floats | np.floating) -> float:
     """The largest quotient, 0 if there is none."""
-    wrong, size = np.atleast_1d(wrong), np.atleast_1d(size)
+    wrong, size = np.broadcast_arrays(np.atleast_1d(wrong), size)
     return float(np.max(np.divide(wrong, size, out=np.zeros(size.shape), where=size > 0), initial=0.0))

@@ -240,7 +240,9 @@ def _join(X: Any, kernel: Kernel, bias: float, weight: Floats) -> tuple[npt.NDAr
     return number, np.array(first, dtype=np.intp)
 
 
-def _points(number: npt.NDArray[np.intp], sign: Floats, zero: npt.NDArray[np.bool_]) -> tuple[npt.NDArray[np.intp], Any]:
+def _points(
+    number: npt.NDArray[np.intp], sign: Floats, zero: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Point of each row of the user's X, one for each distinct row and class, and the distinct row of each point."""
     number = np.where((number >= 0) & np.append(zero, [False, False])[number], ZERO, number)
     point = number.copy()
