@@ -74,7 +74,7 @@ class Selection:
     C_neg: float
     fold_scores: Floats
     cell: Cell
-    cells: list[Cell]
+    cells: list[Cell] = field(repr=False)
     upper_bound: float
     certified: bool
     n_curves: int
@@ -209,7 +209,7 @@ def select(
     cells = make_cells(plane, fragments)
     cell = cells[_choose(rule, cells)]
     top = max(c.score for c in cells)
-    certified = found.upper_bound <= top + EQUAL
+    certified = bool(found.upper_bound <= top + EQUAL)
     return Selection(
         top, *cell.center, cell.fold_scores, cell, cells, top if certified else found.upper_bound, certified, plane.n_curves,
         n_boxes, folds.classes, plane,
@@ -407,7 +407,7 @@ def search(plane: Plane, best: Best, deadline: float, bar: Any) -> Found:
         _show(bar, f"best {best.score[0]:.4f}, bound {-bound:.4f}")
     fragments = [box for box in fragments if is_promising(judge, best, box.counts)]
     left = max((-bound for bound, _, _ in heap), default=-np.inf)
-    return Found(fragments, max(best.score[0], unknown, left), n_boxes)
+    return Found(fragments, float(max(best.score[0], unknown, left)), n_boxes)
 
 
 def make_cells(plane: Plane, fragments: list[Box]) -> list[Cell]:
