@@ -192,6 +192,13 @@ def select(
     Selection
         The best score, all cells that reach it, the costs to use, and the bound.
 
+    Notes
+    -----
+    A decision value of zero is a negative prediction, as in scikit-learn. On a zero curve a score may therefore differ from
+    that of the cells beside it; best is meant of cells, and cells narrower than 1e-10 relative to the costs are not looked at.
+    With tied data (lattices, few decimals) a held-out row may lie on the decision boundary in a whole part of the plane. It is
+    negative there; a model in doubles, whose decision value is then a rounding error, may say either.
+
     """
     deadline = _deadline(time_budget)
     _check_rule(rule)
