@@ -48,11 +48,11 @@ def check_against_brute_force(X, y, score, region=REGION):
     assert len(pairs) == len(selection.cells) == labels.max() + 1
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_brute_force_finds_the_same_cells(data):
     seed = data.draw(st.integers(0, 10**6), label="seed")
-    n = data.draw(st.integers(12, 36), label="n")
+    n = data.draw(st.integers(12, 48), label="n")
     d = data.draw(st.integers(1, 4), label="d")
     tied = data.draw(st.booleans(), label="tied")
     score = data.draw(st.sampled_from([scoring.accuracy, scoring.balanced_accuracy, scoring.fbeta(1.0)]), label="score")
@@ -87,8 +87,8 @@ def test_no_costs_are_better_and_scikit_learn_agrees(name):
     assert scores.mean() == pytest.approx(selection.best_score, rel=1e-12)
     assert selection.certified
     rng = np.random.default_rng(0)
-    C = 10.0 ** rng.uniform(-4, 4, size=(2, 10**4))
-    grid = np.meshgrid(np.logspace(-4, 4, 100), np.logspace(-4, 4, 100))
+    C = 10.0 ** rng.uniform(-4, 4, size=(2, 10**5))
+    grid = np.meshgrid(np.logspace(-4, 4, 200), np.logspace(-4, 4, 200))
     for C_pos, C_neg in (C, (grid[0].ravel(), grid[1].ravel())):
         assert selection.score_at(C_pos, C_neg).max() <= selection.best_score + 1e-12
     # The scores that are read off the curves are those of models.
@@ -96,7 +96,8 @@ def test_no_costs_are_better_and_scikit_learn_agrees(name):
     expected = np.zeros((200, 3))
     for k, (train, test) in enumerate(StratifiedKFold(3).split(X, y)):
         atlas = svmatlas.explore(X[train], y[train])
-        positive, truth = atlas.decision_function(X[test], *some) > 0, y[test] == atlas.classes_[1]
+        # In a part of the plane of iris a held-out row lies on the decision boundary: its decision value is rounding.
+        positive, truth = atlas.decision_function(X[test], *some) > 1e-10, y[test] == atlas.classes_[1]
         expected[:, k] = (positive[:, truth].mean(axis=1) + (~positive[:, ~truth]).mean(axis=1)) / 2
     np.testing.assert_allclose(selection.fold_scores_at(*some), expected, rtol=1e-12)
 

@@ -82,9 +82,9 @@ class Cell:
 
     """
 
-    polygon: Floats
-    holes: list[Floats]
-    pieces: list[Floats]
+    polygon: Floats = field(repr=False)
+    holes: list[Floats] = field(repr=False)
+    pieces: list[Floats] = field(repr=False)
     score: float
     fold_scores: Floats
     area: float

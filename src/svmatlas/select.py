@@ -74,7 +74,7 @@ class Selection:
     C_neg: float
     fold_scores: Floats
     cell: Cell
-    cells: list[Cell]
+    cells: list[Cell] = field(repr=False)
     upper_bound: float
     certified: bool
     n_curves: int
@@ -191,6 +191,13 @@ def select(
     -------
     Selection
         The best score, all cells that reach it, the costs to use, and the bound.
+
+    Notes
+    -----
+    A decision value of zero is a negative prediction, as in scikit-learn. On a zero curve a score may therefore differ from
+    that of the cells beside it; best is meant of cells, and cells narrower than 1e-10 relative to the costs are not looked at.
+    With tied data (lattices, few decimals) a held-out row may lie on the decision boundary in a whole part of the plane. It is
+    negative there; a model in doubles, whose decision value is then a rounding error, may say either.
 
     """
     deadline = _deadline(time_budget)
@@ -407,7 +414,7 @@ def search(plane: Plane, best: Best, deadline: float, bar: Any) -> Found:
         _show(bar, f"best {best.score[0]:.4f}, bound {-bound:.4f}")
     fragments = [box for box in fragments if is_promising(judge, best, box.counts)]
     left = max((-bound for bound, _, _ in heap), default=-np.inf)
-    return Found(fragments, max(best.score[0], unknown, left), n_boxes)
+    return Found(fragments, float(max(best.score[0], unknown, left)), n_boxes)
 
 
 def make_cells(plane: Plane, fragments: list[Box]) -> list[Cell]:
