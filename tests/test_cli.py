@@ -161,7 +161,7 @@ def test_a_region(run):
         (["explore", "new.csv", "-o", "m"], "new.csv: two labels are needed, the column of labels has 20"),
         (["explore", "data.csv", "--region", "1", "0", "0", "1", "-o", "m"], "data.csv: region: C+ needs"),
         (["info", "none.atlas"], "none.atlas: No such file or directory"),
-        (["info", "data.csv"], "data.csv is not an atlas"),
+        (["info", "data.csv"], "data.csv cannot be opened: it is not an atlas"),
         (["at", "plain.atlas", "--costs", "-1", "1"], "C_pos = -1.0"),
         (["at", "plain.atlas", "--costs", "1", "1", "--predict", "data.csv", "--label", "9"], "no column 9"),
         (["select", "data.csv", "--cv", "many"], "--cv must be"),

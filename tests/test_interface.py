@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import svmatlas
-from svmatlas.layers import Engine
+from svmatlas import survey
 from tests import cases
 
 X = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, -1.0], [0.5, 0.25], [3.0, 1.0]])
@@ -191,20 +191,20 @@ def test_time_budget():
     assert atlas.validate(n_costs=10).ok
 
 
-def test_interrupt_keeps_what_is_done(small, monkeypatch):
-    A, y, _ = small
-    close = Engine.cef
-    calls = iter(range(100))
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_interrupt_keeps_what_is_done(n_jobs, monkeypatch):
+    A, y = cases.gaussian(75, 75, 3, 1.0)
+    wait, calls = survey.wait, iter(range(10**6))
 
-    def interrupted(self, *arguments):
-        if next(calls) == 5:
+    def interrupted(*arguments, **options):
+        if next(calls) == 3:
             raise KeyboardInterrupt
-        return close(self, *arguments)
+        return wait(*arguments, **options)
 
-    monkeypatch.setattr(Engine, "cef", interrupted)
-    atlas = svmatlas.explore(A, y)
+    monkeypatch.setattr(survey, "wait", interrupted)
+    atlas = svmatlas.explore(A, y, n_jobs=n_jobs)
     assert not atlas.complete
-    assert atlas.n_layers == 5
+    assert atlas.n_facets > 100
     report = atlas.validate()
     assert report.ok, str(report)
 
@@ -214,7 +214,7 @@ def test_progress_bar(small, capsys):
     svmatlas.explore(A, y, progress=True)
     text = capsys.readouterr().err
     assert f"{whole.facet_layer.size} facets" in text
-    assert "covered 1.0000" in text
+    assert "tile 1 of 1" in text
 
 
 def test_locate_finds_the_facet_that_holds_the_costs(small):

@@ -15,7 +15,7 @@ from svmatlas.layers import Facets
 from svmatlas.mesh import Joiner
 from svmatlas.problem import Bounds, check_bounds, make_problem
 from svmatlas.progress import make_bar
-from svmatlas.tiles import Surveyor
+from svmatlas.survey import Surveyor
 from svmatlas.walk import state_at
 
 INWARD = 2.0**-20
@@ -96,7 +96,7 @@ def explore(
     if start is not None or bounds[0][0] > 0 or bounds[1][0] > 0:
         state = state_at(problem, *_inside(start or (bounds[0][0], bounds[1][0]), bounds))
     surveyor = Surveyor(problem, bounds)
-    joiner = Joiner(surveyor.words, surveyor.region, problem.data.axis)
+    joiner = Joiner(surveyor.engine, surveyor.region)
     with _bar(progress) as show:
         for facets in surveyor.survey(state, start or (bounds[0][0], bounds[1][0]), jobs, *limit):
             joiner.add(facets)

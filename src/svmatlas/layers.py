@@ -288,18 +288,21 @@ def _spread(task, frame, spread):
     beta, d = task.column[BETA], frame.shape[1]
     for j in range(task.tally[N_CORNERS]):
         v = task.corner[0, j]
-        if v[2] == 0.0:  # the same weights as somewhere at finite costs
-            continue
         a, b, square, error = 0.0, 0.0, 0.0, 0.0
         for c in range(3):
-            error += (task.bound[ETA, c] + d * UNIT * task.bound[LENGTH, c]) * (v[c] + v[3 + c]) + task.bound[LENGTH, c] * v[
-                3 + c
-            ]
+            length = task.bound[LENGTH, c]
+            error += (task.bound[ETA, c] + d * UNIT * length) * (v[c] + v[3 + c]) + length * v[3 + c]
         for i in range(d):
-            x = (beta[P, i] * v[0] + beta[Q, i] * v[1] + beta[L, i] * v[2]) / v[2] - frame[0, i]
+            x = beta[P, i] * v[0] + beta[Q, i] * v[1] + beta[L, i] * v[2]
+            if v[2] > 0.0:
+                x = x / v[2] - frame[0, i]
             a += frame[1, i] * x
             b += frame[2, i] * x
             square += x * x
+        if v[2] == 0.0:  # infinity: the weights are those somewhere at finite costs, or grow without end
+            if np.sqrt(square) > error:
+                spread[2, 0] = np.inf
+            continue
         spread[0, 0], spread[0, 1] = min(spread[0, 0], a), max(spread[0, 1], a)
         spread[1, 0], spread[1, 1] = min(spread[1, 0], b), max(spread[1, 1], b)
         radius = np.sqrt(max(0.0, square - a * a - b * b) + 64.0 * d * UNIT * square) + error / (v[2] - v[5])
@@ -422,6 +425,24 @@ def _close_all(data, region, space, words, frozen, drift, moves, frame, answers,
 
 
 @entry
+def _judge(data, region, space, states, drift, at, code, tie, coarse):
+    """Close facets again whose edges and corners are known, and see whether they are ties."""
+    task = make_task(data, region, space)
+    task.drift = drift
+    task.answers = np.empty((0, 5), np.int64)
+    for f in range(states.shape[0]):
+        n = at[f + 1] - at[f]
+        hints = np.empty((n, 2), np.int64)
+        for j in range(n):
+            hints[j, 0], hints[j, 1] = code[at[f] + j], code[at[f] + (j + 1) % n]
+        task.state = states[f]
+        sum_pull(data.rows, data.point, data.axis, task.state, task.pull)
+        outcome = close_facet(task, hints)
+        coarse[f] = outcome != CLOSED or has_coarse(task)
+        tie[f] = not coarse[f] and is_tie(task)
+
+
+@entry
 def _plant(arena, key, state, pull):
     """The first facet."""
     arena.key[0], arena.state[0], arena.pull[0] = key, state, pull
@@ -478,6 +499,7 @@ class Engine:
         self.words = words
         self.exact: ExactProblem | None = None
         self.drift = drift_of(data, 1)
+        self.stopped = False  # no more facets are wanted
         self.n_refined = 0
         self.n_exact = 0
 
@@ -505,7 +527,7 @@ class Engine:
             )
             self.n_refined += int(space.tally[N_REFINED])
             f = int(arena.counts[DONE])
-            if outcome == PAUSED and f < max_facets and time.monotonic() < deadline:
+            if outcome == PAUSED and f < max_facets and time.monotonic() < deadline and not self.stopped:
                 continue
             if outcome != ASKING:
                 break
@@ -516,6 +538,15 @@ class Engine:
             sets = [np.flatnonzero(state == s).tolist() for s in (MARGIN, INSIDE)]
             raise EngineError(f"a facet without area (outcome {outcome}): margin {sets[0]}, inside {sets[1]}")
         return self._compact(region, start, which, arena, outcome)
+
+    def judge(self, region: Region, states: States, at: Ints, code: Int32) -> npt.NDArray[np.bool_]:
+        """Which of some whole facets with given edges are ties."""
+        tie, coarse = np.zeros(len(states), dtype=bool), np.zeros(len(states), dtype=bool)
+        space, drift = make_space(self.data, region), drift_of(self.data, states.shape[1])
+        _judge(self.data, region, space, states, drift, at, code, tie, coarse)
+        for f in np.flatnonzero(coarse):
+            _, tie[f] = settle(self._exact(region), states[f], code[at[f] : at[f + 1]].tolist())
+        return tie
 
     def _exact(self, region: Region) -> ExactProblem:
         if self.exact is None:
@@ -586,4 +617,7 @@ def full_state(start: States, which: Ints, state: States) -> States:
 
 def _rename(codes: npt.NDArray[np.signedinteger], points: npt.NDArray[np.signedinteger]) -> npt.NDArray[np.signedinteger]:
     """Codes of points by other numbers; sides stay what they are."""
-    return np.where(codes >= 0, 2 * points[codes >> 1] + (codes & 1), codes)
+    named = codes.copy()
+    event = codes >= 0
+    named[event] = 2 * points[codes[event] >> 1] + (codes[event] & 1)
+    return named

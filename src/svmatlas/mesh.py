@@ -16,7 +16,8 @@ from scipy.sparse.csgraph import connected_components
 
 from svmatlas.doubledouble import entry, kernel
 from svmatlas.facet import CUT, Region
-from svmatlas.layers import Facets, Words, corner_of_triangle, cross, find, full_state, key_of, opposite
+from svmatlas.layers import Engine, Facets, Words, corner_of_triangle, cross, find, full_state, key_of, opposite
+from svmatlas.polygon import is_suspect
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -47,10 +48,10 @@ class Mesh(NamedTuple):
 class Joiner:
     """Collects the facets of tiles and joins those that are the same on both sides of a cut, by their keys."""
 
-    def __init__(self, words: Words, region: Region, axis: States) -> None:
-        self.words = words
+    def __init__(self, engine: Engine, region: Region) -> None:
+        self.engine = engine
+        self.words = engine.words
         self.region = region
-        self.axis = axis
         self.parts: list[tuple[npt.NDArray[Any], ...]] = []
         self.first: Facets | None = None
 
@@ -68,21 +69,37 @@ class Joiner:
         unique, piece = np.unique(key, return_inverse=True)
         order = np.argsort(piece, kind="stable")
         counts = np.bincount(piece)
-        whole_tie = np.logical_and.reduceat(tie[order], np.cumsum(counts) - counts)
+        begin = np.cumsum(counts) - counts
+        whole_tie = np.logical_and.reduceat(tie[order], begin)
+        doubt = (counts > 1) & (whole_tie != np.logical_or.reduceat(tie[order], begin))
         whole_at, places = _stitch(counts, order, at, code, corner)
-        del key, tie, order, piece, counts, at
+        joined = counts > 1
+        del key, tie, order, piece, counts, at, begin
         code, vertex, corner = code[places], vertex[places], corner[places]
         del places
         start = self._find_root(start, unique[np.diff(whole_at) > 0])
         order, layer, parent, flips = _walk_layers(
-            unique, whole_at, code, corner, self.words, self.axis, self.region.axis, key_of(start, self.words)
+            unique, whole_at, code, corner, self.words, self.engine.data.axis, self.region.axis, key_of(start, self.words)
         )
         sizes = np.diff(whole_at)[order]
         new_at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         places = np.repeat(whole_at[order] - new_at[:-1], sizes) + np.arange(new_at[-1])
         code, vertex, corner = code[places], vertex[places], corner[places]
+        whole_tie, doubt = whole_tie[order], doubt[order] | _suspects(joined[order] & ~whole_tie[order], new_at, corner)
+        self._judge(np.flatnonzero(doubt), parent, flips, start, new_at, code, whole_tie)
         neighbour = _neighbours(unique[order], new_at, code, self.words)
-        return _number(layer, parent, flips, whole_tie[order], new_at, code, vertex, corner, neighbour, start)
+        return _number(layer, parent, flips, whole_tie, new_at, code, vertex, corner, neighbour, start)
+
+    def _judge(
+        self, doubt: Ints, parent: Int32, flips: Int32, start: States, at: Ints, code: Int32, tie: npt.NDArray[np.bool_]
+    ) -> None:
+        """Whether a facet that was cut is a tie, seen as a whole."""
+        for facets in np.array_split(doubt, doubt.size // 1024 + 1):
+            if facets.size:
+                sizes = at[facets + 1] - at[facets]
+                own = np.concatenate([[0], np.cumsum(sizes)])
+                places = np.repeat(at[facets] - own[:-1], sizes) + np.arange(own[-1])
+                tie[facets] = self.engine.judge(self.region, states_of(facets, parent, flips, start), own, code[places])
 
     def _find_root(self, start: States, whole: Words) -> States:
         """The start, or where the exploration was stopped before all of its facet was known, the next facet of its tile."""
@@ -146,6 +163,15 @@ def _stitch(counts, order, at, code, corner):
         end += links
         whole_at[f + 1] = end
     return whole_at, places[:end]
+
+
+@entry
+def _suspects(which, at, corner):
+    """Which of some facets may be ties."""
+    out = np.zeros(which.size, np.bool_)
+    for f in range(which.size):
+        out[f] = which[f] and is_suspect(corner[at[f] : at[f + 1]], at[f + 1] - at[f])
+    return out
 
 
 @kernel

@@ -889,15 +889,14 @@ def close_facet(t, hints):
 
 
 @kernel
-def _is_suspect(t):
-    """Is the facet in hand thin, small, or wholly near infinity?"""
-    n, corner = t.tally[N_CORNERS], t.corner
-    a0, a1, a2 = corner[0, 0, 0], corner[0, 0, 1], corner[0, 0, 2]
+def is_suspect(corner, n):
+    """Is a polygon of n corners thin, small, or wholly near infinity?"""
+    a0, a1, a2 = corner[0, 0], corner[0, 1], corner[0, 2]
     relative, finite = 0.0, 0.0
     for j in range(n):
         k = j + 1 if j + 1 < n else 0
-        b0, b1, b2 = corner[0, j, 0], corner[0, j, 1], corner[0, j, 2]
-        c0, c1, c2 = corner[0, k, 0], corner[0, k, 1], corner[0, k, 2]
+        b0, b1, b2 = corner[j, 0], corner[j, 1], corner[j, 2]
+        c0, c1, c2 = corner[k, 0], corner[k, 1], corner[k, 2]
         det = a0 * (b1 * c2 - b2 * c1) + a1 * (b2 * c0 - b0 * c2) + a2 * (b0 * c1 - b1 * c0)
         size = a0 * (b1 * c2 + b2 * c1) + a1 * (b2 * c0 + b0 * c2) + a2 * (b0 * c1 + b1 * c0)
         if abs(det) > relative * size:
@@ -961,7 +960,7 @@ def _is_between_tied(t):
 @kernel
 def is_tie(t):
     """Does the facet just closed owe its extent to the jitter?"""
-    if not _is_suspect(t):
+    if not is_suspect(t.corner[0], t.tally[N_CORNERS]):
         return False
     if t.counts[ANCHOR] >= 0 and _is_between_tied(t):
         return True

@@ -74,47 +74,46 @@ class Surveyor:
         states: dict[int, States] = {0: state}
         keys: list[npt.NDArray[np.uint64]] = []
         total = 0
+        running: dict[Future[Facets | list[Bounds]], int] = {}
         with ThreadPoolExecutor(n_jobs) as pool:
-            running: dict[Future[Facets | list[Bounds]], tuple[Bounds, int]] = {}
-            try:
-                while waiting or running:
-                    if time.monotonic() > deadline and self.n_tiles:
-                        self.complete = False
-                        return
-                    while waiting and len(running) < (n_jobs if max_facets == np.inf else 1):
+            while waiting or running:
+                try:
+                    late = time.monotonic() > deadline and self.n_tiles > 0
+                    while waiting and not late and len(running) < (n_jobs if max_facets == np.inf else 1):
                         tile, depth = waiting.pop(0)
                         left = max_facets - (np.unique(np.concatenate(keys)).size if keys and total >= max_facets else total)
                         if left <= 0:
-                            self.complete = False
-                            return
+                            late = True
+                            break
                         first = states.pop(0, None)
-                        running[pool.submit(self.explore, tile, depth, first, left, deadline)] = tile, depth
+                        running[pool.submit(self.explore, tile, depth, first, left, deadline)] = depth
                     done, _ = wait(running, return_when=FIRST_COMPLETED)
-                    for future in done:
-                        _, depth = running.pop(future)
-                        result = future.result()
-                        if isinstance(result, list):
-                            if self.n_tiles == 0 and not running:  # the start is in the first one that holds it
-                                result.sort(key=lambda part: not _holds(part, start))
-                                states[0] = state
-                            waiting = [(part, depth + 1) for part in result] + waiting
-                            self.n_known += len(result) - 1
-                            continue
-                        self.n_tiles += 1
-                        total += result.key.size
-                        if max_facets < np.inf:
-                            keys.append(result.key)
-                        yield result
-                        if result.outcome == PAUSED:
-                            self.complete = False
-                            return
-            except KeyboardInterrupt:
-                if self.n_tiles == 0:
-                    raise
-                self.complete = False
-            finally:
-                for future in running:
-                    future.cancel()
+                except KeyboardInterrupt:
+                    self.engine.stopped = late = True
+                    done, _ = wait(running)
+                for future in done:
+                    depth, result = running.pop(future), future.result()
+                    if isinstance(result, list):
+                        if self.n_tiles == 0 and not running:  # the start is in one of the parts
+                            result.sort(key=lambda part: not _holds(part, start))
+                            states[0] = state
+                        waiting = [(part, depth + 1) for part in result] + waiting
+                        self.n_known += len(result) - 1
+                        continue
+                    self.n_tiles += 1
+                    total += result.key.size
+                    if max_facets < np.inf:
+                        keys.append(result.key)
+                    late = late or result.outcome == PAUSED
+                    yield result
+                if late and not running:
+                    self.complete = False
+                    if self.n_tiles == 0:
+                        raise KeyboardInterrupt
+                    return
+                if late:
+                    waiting.clear()
+                    self.complete = False
 
     def explore(
         self, tile: Bounds, depth: int = 0, state: States | None = None, max_facets: float = np.inf, deadline: float = np.inf

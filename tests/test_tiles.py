@@ -1,0 +1,126 @@
+"""Tiles: the same atlas whatever the cuts, the candidates and the threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import svmatlas
+from svmatlas import survey
+from svmatlas.layers import uncertain
+from tests import cases
+
+COMBINATORIAL = [
+    "edge_code", "edge_facets", "edge_vertices", "facet_layer", "facet_parent", "facet_flips", "facet_at", "facet_edges",
+    "facet_vertices", "facet_tie", "start",
+]  # fmt: skip
+
+
+def assert_same(one, other):
+    """Bit for bit in all that is not a number of the plane, and there up to rounding."""
+    for name in COMBINATORIAL:
+        np.testing.assert_array_equal(getattr(one._mesh, name), getattr(other._mesh, name), err_msg=name)
+    np.testing.assert_allclose(one._mesh.vertices, other._mesh.vertices, rtol=1e-9, atol=1e-12)
+
+
+def cut_finely(monkeypatch, events=4, many=8):
+    """Many tiles, and few candidates, also for small data."""
+    monkeypatch.setattr(survey, "FEW", 4)
+    monkeypatch.setattr(survey, "MANY", many)
+    monkeypatch.setattr(survey, "MOST", 0.95)
+    monkeypatch.setattr(survey, "EVENTS", events)
+
+
+DATA = {
+    "gaussian": lambda: cases.gaussian(30, 30, 3, 1.0),
+    "binary": cases.binary,
+    "lattice": cases.lattice,
+    "one_hot": cases.one_hot,
+    "both_labels": cases.both_labels,
+    "one_positive": cases.one_positive,
+    "one_feature": cases.one_feature,
+    "separable": cases.separable,
+}
+
+
+@pytest.mark.parametrize("bias", [1.0, 0.01])
+@pytest.mark.parametrize("name", DATA)
+def test_tiles_change_nothing(name, bias, monkeypatch):
+    X, y = DATA[name]()
+    plain = svmatlas.explore(X, y, bias=bias)
+    for events, n_jobs in ((3, 1), (7, 2)):
+        cut_finely(monkeypatch, events)
+        count = len(survey.Surveyor(plain._problem, plain.region)._cut((0.0, 0.0)))
+        tiled = svmatlas.explore(X, y, bias=bias, n_jobs=n_jobs)
+        assert count > 3 or name == "both_labels"  # which has few events
+        assert_same(tiled, plain)
+
+
+@pytest.mark.parametrize("region", [((1e-2, 10), (1e-3, 1)), ((0, np.inf), (0.1, 0.5)), ((0.3, np.inf), (0, np.inf))])
+def test_tiles_of_a_region(region, monkeypatch):
+    X, y = cases.gaussian(40, 40, 2, 1.0)
+    plain = svmatlas.explore(X, y, region=region)
+    cut_finely(monkeypatch)
+    tiled = svmatlas.explore(X, y, region=region)
+    assert_same(tiled, plain)
+    assert tiled.validate().ok
+
+
+def test_a_tile_with_too_many_facets_is_cut_again(monkeypatch):
+    X, y = cases.gaussian(40, 40, 3, 1.0)
+    plain = svmatlas.explore(X, y)
+    make = survey.Surveyor.__init__
+
+    def with_little_room(self, *arguments):
+        make(self, *arguments)
+        self.capacity = 200
+
+    monkeypatch.setattr(survey.Surveyor, "__init__", with_little_room)
+    assert plain.facet_layer.size > 1000
+    assert_same(svmatlas.explore(X, y), plain)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(5, 14), st.integers(1, 3), st.sampled_from([0.0, 0.01, 1.0]), st.integers(0, 10**6))
+def test_tiles_of_hostile_data(n, d, bias, seed):
+    """Small integers: repeated rows, ties, both labels."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.integers(-2, 3, size=(n, d)).astype(float), np.arange(n) % 2
+    plain = svmatlas.explore(X, y, bias=bias)
+    with pytest.MonkeyPatch.context() as patch:
+        cut_finely(patch, events=2, many=4)
+        assert_same(svmatlas.explore(X, y, bias=bias), plain)
+
+
+def test_no_frozen_point_moves(monkeypatch):
+    """What the certificate says: outside the candidates, all facets of a tile have the partition of its start."""
+    X, y = cases.gaussian(450, 450, 4, 1.0)
+    region = ((0.01, 0.012), (0.01, 0.012))
+    whole = svmatlas.explore(X, y, region=region)
+    surveyor = survey.Surveyor(whole._problem, whole.region)
+    facets = surveyor.explore(whole.region)
+    frozen = np.setdiff1d(np.arange(900), facets.which)
+    assert frozen.size > 300
+    monkeypatch.setattr(survey, "MANY", 10**6)
+    plain = svmatlas.explore(X, y, region=region)
+    assert_same(whole, plain)
+    states = plain._states(np.arange(plain.facet_layer.size))
+    assert np.all(states[:, frozen] == facets.start[frozen])
+
+
+def test_the_certificate_names_points_that_move():
+    """With a point of the margin left out of the candidates, the certificate must not hold."""
+    X, y = cases.gaussian(450, 450, 4, 1.0)
+    whole = svmatlas.explore(X, y, region=((0.01, 0.012), (0.01, 0.012)))
+    surveyor = survey.Surveyor(whole._problem, whole.region)
+    frame = surveyor._frame(whole.region)
+    states = whole._states(np.arange(whole.facet_layer.size))
+    moving = np.flatnonzero(np.any(states != states[0], axis=0))
+    start = states[0]
+    still = moving[start[moving] != 2]
+    assert still.size > 0
+    which = np.setdiff1d(frame.which, still[:1])
+    facets = surveyor.engine.explore(surveyor.region, start, frame._replace(which=which), 10**4)
+    assert uncertain(whole._problem.data, facets, frame.axes)[still[0]]
