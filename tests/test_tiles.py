@@ -52,7 +52,7 @@ def test_tiles_change_nothing(name, bias, monkeypatch):
     plain = svmatlas.explore(X, y, bias=bias)
     for events, n_jobs in ((3, 1), (7, 2)):
         cut_finely(monkeypatch, events)
-        count = len(survey.Surveyor(plain._problem, plain.region)._cut((0.0, 0.0)))
+        count = len(survey.Surveyor(plain._problem, plain.region).cut((0.0, 0.0)))
         tiled = svmatlas.explore(X, y, bias=bias, n_jobs=n_jobs)
         assert count > 3 or name == "both_labels"  # which has few events
         assert_same(tiled, plain)
@@ -124,3 +124,38 @@ def test_the_certificate_names_points_that_move():
     which = np.setdiff1d(frame.which, still[:1])
     facets = surveyor.engine.explore(surveyor.region, start, frame._replace(which=which), 10**4)
     assert uncertain(whole._problem.data, facets, frame.axes)[still[0]]
+
+
+def test_stream_of_tiles(monkeypatch):
+    """Each tile is a valid atlas of its box; together they have the facets of the whole, and its solutions."""
+    X, y = cases.gaussian(30, 30, 3, 1.0)
+    whole = svmatlas.explore(X, y)
+    cut_finely(monkeypatch, events=9)
+    seen, area = set(), 0.0
+    for tile in svmatlas.tiles(X, y):
+        assert tile.validate(n_costs=10).ok
+        (a, b), (c, d) = tile.region
+        area += (_share(b) - _share(a)) * (_share(d) - _share(c))
+        seen |= {state.tobytes() for state in tile._states(np.arange(tile.facet_layer.size))}
+        cost = [lo * 1.1 + 0.01 if np.isinf(hi) else (lo + hi) / 2 for lo, hi in tile.region]
+        np.testing.assert_allclose(tile.coef(*cost), whole.coef(*cost), rtol=1e-9, atol=1e-12)
+    assert area == pytest.approx(1.0)
+    assert seen == {state.tobytes() for state in whole._states(np.arange(whole.facet_layer.size))}
+
+
+def _share(cost):
+    return 1.0 if np.isinf(cost) else cost / (1.0 + cost)
+
+
+def test_estimate(monkeypatch):
+    X, y = cases.gaussian(60, 60, 3, 1.0)
+    true = svmatlas.explore(X, y).facet_layer.size
+    exact = svmatlas.estimate(X, y, time_budget=60.0)
+    assert exact.error == 0.0
+    assert true <= exact.n_facets <= 1.5 * true  # tiles count what they cut twice
+    rough = svmatlas.estimate(X, y, time_budget=1e-9)
+    assert rough.n_sampled == 2 < rough.n_tiles
+    assert rough.error > 0
+    assert f"{rough.n_tiles} tiles" in str(rough)
+    with pytest.raises(ValueError, match="time_budget"):
+        svmatlas.estimate(X, y, time_budget=0)

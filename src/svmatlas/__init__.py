@@ -10,6 +10,7 @@ from svmatlas.layers import EngineError
 from svmatlas.ray import Path, ray, segment
 from svmatlas.roc import Frontier, roc_frontier
 from svmatlas.select import Selection, select
+from svmatlas.stream import Estimate, estimate, tiles
 from svmatlas.validate import Report
 from svmatlas.version import __version__
 
@@ -20,6 +21,7 @@ __all__ = [
     "AtlasSVC",
     "Cell",
     "EngineError",
+    "Estimate",
     "Facet",
     "FileError",
     "Frontier",
@@ -28,10 +30,12 @@ __all__ = [
     "Report",
     "Selection",
     "__version__",
+    "estimate",
     "explore",
     "load",
     "ray",
     "roc_frontier",
     "segment",
     "select",
+    "tiles",
 ]

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.facet import INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q
+from svmatlas.facet import INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q, Region
 from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, make_words, uncertain
 from svmatlas.maps import affine_maps
 from svmatlas.polygon import EMPTY
@@ -69,7 +69,7 @@ class Surveyor:
         self, state: States, start: tuple[float, float], n_jobs: int, max_facets: float, deadline: float
     ) -> Iterator[Facets]:
         """The facets of all tiles, first those of the one that holds ``start``, where the partition is ``state``."""
-        waiting = [(tile, 0) for tile in (self._cut(start) if max_facets > self.capacity // 2 else [self.bounds])]
+        waiting = [(tile, 0) for tile in (self.cut(start) if max_facets > self.capacity // 2 else [self.bounds])]
         self.n_known = len(waiting)
         states: dict[int, States] = {0: state}
         keys: list[npt.NDArray[np.uint64]] = []
@@ -116,10 +116,16 @@ class Surveyor:
                     self.complete = False
 
     def explore(
-        self, tile: Bounds, depth: int = 0, state: States | None = None, max_facets: float = np.inf, deadline: float = np.inf
+        self,
+        tile: Bounds,
+        depth: int = 0,
+        state: States | None = None,
+        max_facets: float = np.inf,
+        deadline: float = np.inf,
+        region: Region | None = None,
     ) -> Facets | list[Bounds]:
-        """The facets of one tile; the parts into which it is to be cut if they are too many."""
-        region = make_tile(tile, self.problem.cost_exponent, self.region)
+        """The facets of one tile, a part of the region or one by itself; if they are too many the parts to cut it into."""
+        region = region or make_tile(tile, self.problem.cost_exponent, self.region)
         n = self.problem.n_points
         capacity = self.capacity if depth <= DEEPEST else self.capacity << (2 * (depth - DEEPEST))
         share = 0.5
@@ -159,7 +165,7 @@ class Surveyor:
 
     # Cuts
 
-    def _cut(self, start: tuple[float, float]) -> list[Bounds]:
+    def cut(self, start: tuple[float, float]) -> list[Bounds]:
         """The tiles, that of the start first."""
         if self.problem.n_points <= FEW:
             return [self.bounds]
