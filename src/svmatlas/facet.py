@@ -66,7 +66,7 @@ BASIS, TRIANGLE, INVERSE = 0, 1, 2
 ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
 SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, FROZEN = 0, 1, 2, 4, 6, 7, 8
-SCORES, SIGNS = 3, 4
+SCORES, SIGNS, LOWS, HIGHS = 3, 4, 5, 6
 CODE, CHECKED, SIGN = 0, 1, 2
 N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
 
@@ -123,7 +123,8 @@ class Task(structref.StructRefProxy):
     column (13, 4, r)               PULL b, ALPHA A, BETA Beta of each column, their double-doubles; SCRATCH; RHO: rho,
                                     scratch; SWAY: derivatives by the jitter
     square (3, r, r)                BASIS Q, TRIANGLE R, INVERSE R^-1
-    score (5, N)                    score lines, see fill_score; SCORES of all points at one corner; SIGNS -1 for I, else 1
+    score (7, N)                    score lines, see fill_score; SCORES of all points at one corner; SIGNS -1 for I, else 1;
+                                    LOWS and HIGHS, bounds of a pencil
     bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA; ETA, LENGTH of SWAY_BETA_l
     table (n_sides + 2 r + 2, 6)    lines with error bounds: sides, those of M, two of the pencil
     counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
@@ -179,7 +180,7 @@ def make_space(data: Data, region: Region) -> Space:
         members=np.zeros((3, n + d + 1), i),
         column=np.zeros((13, 4, d)),
         square=np.zeros((3, d, d)),
-        score=np.zeros((5, n)),
+        score=np.zeros((7, n)),
         bound=np.zeros((4, 4)),
         table=table,
         counts=np.zeros(10, i),
@@ -528,6 +529,15 @@ def fill_pencil(t):
         sign = 1.0 if state[i] == OUTSIDE else -1.0
         score[P, i] *= sign
         score[L, i] = sign * (score[L, i] - (1.0 + jitter * low[i]))
+
+
+@kernel
+def score_tied(t, v0, v1, v2, out):
+    """The same with S in place of Beta_l, into ``out`` (see Anchored facets)."""
+    beta = t.column[SCRATCH, 0]
+    for j in range(beta.size):
+        beta[j] = t.column[BETA, P, j] * v0 + t.column[BETA, Q, j] * v1 + t.column[SWAY_BETA, L, j] * v2
+    _score(t.columns, beta, out)
 
 
 @kernel

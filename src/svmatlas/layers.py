@@ -76,6 +76,9 @@ States = npt.NDArray[np.int8]
 FULL, PAUSED = 4, 5
 """Two more outcomes (beside those of polygon.py): there is no room for more facets; more is not asked for, or not now."""
 
+SMALL = 2048
+"""Facets for which there is room at first."""
+
 CHUNK = 4096
 """Facets closed between two looks at the clock: some 0.05 s."""
 
@@ -215,6 +218,26 @@ def make_arena(n: int, n_candidates: int, d: int) -> Arena:
         spread=np.zeros((3, 2)),
         counts=np.zeros(3, dtype=np.intp),
     )
+
+
+def larger(arena: Arena) -> Arena:
+    """The same facets with room for twice as many."""
+    n, (_, n_candidates), d = arena.key.size, arena.state.shape, arena.pull.shape[3]
+    new = make_arena(2 * n, n_candidates, d)
+    for name in Arena._fields:
+        if not name.startswith("table"):
+            old = getattr(arena, name)
+            getattr(new, name)[: old.shape[0]] = old
+    _enter(new.table_key, new.table_value, new.key[: new.counts[NAMED]])
+    return new
+
+
+@entry
+def _enter(table_key, table_value, keys):
+    """Enter facets into an empty table."""
+    for n in range(keys.size):
+        where = find(table_key, keys[n])
+        table_key[where], table_value[where] = keys[n], n
 
 
 @kernel
@@ -510,7 +533,7 @@ class Engine:
         which = frame.which
         data = subset(self.data, which)
         space = make_space(data, region)
-        arena = make_arena(capacity, which.size, data.rows.shape[1])
+        arena = make_arena(min(capacity, SMALL), which.size, data.rows.shape[1])
         pull = np.empty(arena.pull.shape[1:])
         pull_of(self.data, start, pull)
         _plant(arena, key_of(start, self.words), start[which], pull)
@@ -527,6 +550,9 @@ class Engine:
             )
             self.n_refined += int(space.tally[N_REFINED])
             f = int(arena.counts[DONE])
+            if outcome == FULL and 2 * arena.key.size <= capacity:
+                arena = larger(arena)
+                continue
             if outcome == PAUSED and f < max_facets and time.monotonic() < deadline and not self.stopped:
                 continue
             if outcome != ASKING:

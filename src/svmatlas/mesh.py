@@ -71,7 +71,6 @@ class Joiner:
         counts = np.bincount(piece)
         begin = np.cumsum(counts) - counts
         whole_tie = np.logical_and.reduceat(tie[order], begin)
-        doubt = (counts > 1) & (whole_tie != np.logical_or.reduceat(tie[order], begin))
         whole_at, places = _stitch(counts, order, at, code, corner)
         joined = counts > 1
         del key, tie, order, piece, counts, at, begin
@@ -85,7 +84,7 @@ class Joiner:
         new_at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         places = np.repeat(whole_at[order] - new_at[:-1], sizes) + np.arange(new_at[-1])
         code, vertex, corner = code[places], vertex[places], corner[places]
-        whole_tie, doubt = whole_tie[order], doubt[order] | _suspects(joined[order] & ~whole_tie[order], new_at, corner)
+        whole_tie, doubt = whole_tie[order] & ~joined[order], _suspects(joined[order], new_at, corner)
         self._judge(np.flatnonzero(doubt), parent, flips, start, new_at, code, whole_tie)
         neighbour = _neighbours(unique[order], new_at, code, self.words)
         return _number(layer, parent, flips, whole_tie, new_at, code, vertex, corner, neighbour, start)

@@ -24,7 +24,6 @@ import numpy as np
 from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel
 from svmatlas.facet import (
     ANCHOR,
-    BETA,
     BETA_HI,
     BETA_LO,
     CHECKED,
@@ -33,8 +32,10 @@ from svmatlas.facet import (
     ETA,
     ETA_DD,
     ETA_SWAY,
+    HIGHS,
     LENGTH,
     LENGTH_SWAY,
+    LOWS,
     MARGIN,
     MEMBER,
     N_ASKED,
@@ -53,7 +54,6 @@ from svmatlas.facet import (
     SIGNS,
     SIZE,
     SLOT,
-    SWAY_BETA,
     TARGET_LO,
     L,
     P,
@@ -71,6 +71,7 @@ from svmatlas.facet import (
     rest_dd,
     score_at,
     score_sway,
+    score_tied,
     slope,
     slope_dd,
     solve_maps,
@@ -263,48 +264,6 @@ def _sign_anchored(t, k, a, b):
 
 
 @kernel
-def _narrow_anchored(t, j):
-    """Settle the listed lines of an anchored facet at a corner of two anchored edges: one product each.
-
-    Returns the one that the corner violates most, or NONE; those that are still undecided stay listed.
-    """
-    n = t.tally[N_CORNERS]
-    a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
-    if not (is_anchored(t, a) and is_anchored(t, b)):
-        return NONE
-    v0, v1, v2, d0, d1, d2 = _cross_anchored(t, a, b)
-    beta = t.column[SCRATCH, 0]
-    for i in range(beta.size):
-        beta[i] = t.column[BETA, P, i] * v0 + t.column[BETA, Q, i] * v1 + t.column[SWAY_BETA, L, i] * v2
-    tiny = (beta.size + 6) * UNIT
-    size_p, size_q, size_l = t.bound[LENGTH, P], t.bound[LENGTH, Q], t.bound[REAL, LENGTH_SWAY]
-    per_norm = (t.bound[ETA, P] + tiny * size_p) * (abs(v0) + d0) + size_p * d0
-    per_norm += (t.bound[ETA, Q] + tiny * size_q) * (abs(v1) + d1) + size_q * d1
-    per_norm += (t.bound[REAL, ETA_SWAY] + tiny * size_l) * (v2 + d2) + size_l * d2
-    kept, worst, least = 0, NONE, 0.0
-    for m in range(t.tally[N_LISTED]):
-        k = t.listed[m]
-        i = k >> 1
-        if is_anchored(t, k) and k != a and k != b:
-            s, r = -t.point[TARGET_LO, i] * v2, abs(t.point[TARGET_LO, i])
-            for c in range(beta.size):
-                s += t.rows[i, c] * beta[c]
-            if t.state[i] != OUTSIDE:
-                s = -s
-            bound = t.point[NORM, i] * per_norm + r * (d2 + 4.0 * UNIT * v2)
-            if s > bound:
-                continue
-            if s < -bound:
-                if s < least * t.point[NORM, i]:
-                    worst, least = k, s / t.point[NORM, i]
-                continue
-        t.listed[kept] = k
-        kept += 1
-    t.tally[N_LISTED] = kept
-    return worst
-
-
-@kernel
 def _ask(t, question, a, b, k):
     n = t.tally[N_ASKED]
     if n < t.asked.shape[0]:
@@ -491,6 +450,17 @@ def _count_short(score, signs, norm, low, target, jitter, per_norm, fixed):
 
 
 @kernel
+def _leave_out(t, j, score):
+    """Points whose lines are not to be checked at corner j: those of M, and those of its two edges."""
+    n = t.tally[N_CORNERS]
+    for k in range(t.counts[SIZE]):
+        score[t.members[MEMBER, k]] = np.inf
+    for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
+        if code >= 0:
+            score[code >> 1] = np.inf * t.score[SIGNS, code >> 1]
+
+
+@kernel
 def _check_scores(t, j):
     """The score line that corner j violates most, or NONE; undecided ones are listed."""
     state, norm, low, v = t.state, t.point[NORM], t.point[TARGET_LO], t.corner[0, j]
@@ -502,8 +472,9 @@ def _check_scores(t, j):
     fixed = 8.0 * UNIT * v[2] + 2.0 * v[5]
     score_at(t, v[0], v[1], v[2])
     score, signs, target, jitter = t.score[SCORES], t.score[SIGNS], v[2], t.jitter
-    for k in range(t.counts[SIZE]):
-        score[t.members[MEMBER, k]] = np.inf
+    _leave_out(t, j, score)
+    if t.counts[ANCHOR] >= 0:
+        _settle_tied(t, j, score)
     if _count_short(score, signs, norm, low, target, jitter * target, per_norm, fixed) == 0:
         return NONE
     worst, least = NONE, 0.0
@@ -518,6 +489,33 @@ def _check_scores(t, j):
         elif s < least * norm[i]:
             worst, least = code, s / norm[i]
     return worst
+
+
+@kernel
+def _settle_tied(t, j, score):
+    """At a corner of two tied lines of an anchored facet: give tied points that doubles resolve there a score that says so."""
+    n = t.tally[N_CORNERS]
+    a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
+    if not (is_anchored(t, a) and is_anchored(t, b)):
+        return
+    v0, v1, v2, d0, d1, d2 = _cross_anchored(t, a, b)
+    tiny = (t.rows.shape[1] + 6) * UNIT
+    size_p, size_q, size_l = t.bound[LENGTH, P], t.bound[LENGTH, Q], t.bound[REAL, LENGTH_SWAY]
+    per_norm = (t.bound[ETA, P] + tiny * size_p) * (abs(v0) + d0) + size_p * d0
+    per_norm += (t.bound[ETA, Q] + tiny * size_q) * (abs(v1) + d1) + size_q * d1
+    per_norm += (t.bound[REAL, ETA_SWAY] + tiny * size_l) * (v2 + d2) + size_l * d2
+    tied = t.score[LOWS]
+    score_tied(t, v0, v1, v2, tied)
+    axis, norm, low, anchor, v = t.axis, t.point[NORM], t.point[TARGET_LO], t.counts[ANCHOR], t.corner[0, j, 2]
+    for i in range(score.size):
+        s = tied[i] - low[i] * v2
+        sure = (axis[i] == anchor) & (abs(s) > norm[i] * per_norm + abs(low[i]) * (d2 + 4.0 * UNIT * v2))
+        # Far beyond all bounds, in the order of how far: the line violated most is still that
+        score[i] = (score[i] if abs(score[i]) == np.inf else v + s * TOLD_APART) if sure else score[i]
+
+
+TOLD_APART = 1e60
+"""Factor on scores that are resolved: jitter, 1e-13 or less, becomes large against all bounds."""
 
 
 @kernel
@@ -593,8 +591,6 @@ def _check_corner(t, j):
     worst = _check_few(t, j)
     if worst == NONE and t.counts[SIZE] < t.rank - 1:
         worst = _check_scores(t, j)
-    if worst == NONE and t.tally[N_LISTED] > 0 and t.counts[ANCHOR] >= 0 and t.counts[SIZE] < t.rank - 1:
-        worst = _narrow_anchored(t, j)
     if worst != NONE:
         return worst
     unknown = False
@@ -717,6 +713,72 @@ def _narrow(t, refined):
 
 
 @kernel
+def _bound_all(t, origin, shift):
+    """The intervals of ``_bound_listed`` for all points, in doubles, into LOWS and HIGHS; returns how many are not certain.
+
+    Points of M get bounds that are never the tightest. A loop without branches.
+    """
+    n = t.state.size
+    axis, slope, sway, rest = t.axis, t.score[P], t.score[Q], t.score[L]
+    signs, lows, highs = t.score[SIGNS], t.score[LOWS], t.score[HIGHS]
+    norms, jitter = t.point[NORM], t.point[TARGET_LO]
+    tiny = (t.rows.shape[1] + 2) * UNIT
+    anchor = t.counts[ANCHOR]
+    es_norm = t.bound[ETA, U] + tiny * t.bound[LENGTH, U]
+    en_norm = t.bound[ETA, L] + tiny * t.bound[LENGTH, L]
+    sway_norm = t.bound[REAL, ETA_SWAY] + tiny * t.bound[REAL, LENGTH_SWAY]
+    for k in range(t.counts[SIZE]):
+        i = t.members[MEMBER, k]
+        slope[i], sway[i], rest[i] = 1.0, HUGE * signs[i], HUGE
+    unsure = 0
+    for i in range(n):
+        tied = axis[i] == anchor
+        s, es = slope[i], norms[i] * es_norm
+        top = (jitter[i] - sway[i]) * signs[i] if tied else -rest[i]
+        en = norms[i] * sway_norm + 2.0 * UNIT * abs(jitter[i]) if tied else norms[i] * en_norm + 4.0 * UNIT
+        v = top / s
+        error = (en + abs(v) * es) / (abs(s) - es) + 4.0 * UNIT * abs(v)
+        error += 0.0 if tied else shift + 4.0 * UNIT * abs(origin)
+        v -= 0.0 if tied else origin
+        unsure += not abs(s) > es
+        lows[i], highs[i] = v - error, v + error
+    return unsure
+
+
+@kernel
+def _quick_pencil(t):
+    """The tightest lines of the pencil where doubles tell them from all others; False where they do not."""
+    origin, shift = 0.0, 0.0
+    if t.counts[ANCHOR] >= 0:
+        origin, shift = pencil_origin(t)
+        score_sway(t, t.score[Q])
+    if _bound_all(t, origin, shift) > 0:
+        return False
+    slope, lows, highs = t.score[P], t.score[LOWS], t.score[HIGHS]
+    lower, upper = -np.inf, np.inf
+    for i in range(slope.size):
+        lower = max(lower, lows[i] if slope[i] > 0.0 else -np.inf)
+        upper = min(upper, highs[i] if slope[i] < 0.0 else np.inf)
+    n_lower, n_upper, best = 0, 0, (0, 0)
+    for i in range(slope.size):
+        if slope[i] > 0.0 and not highs[i] < lower:
+            n_lower, best = n_lower + 1, (i, best[1])
+        elif slope[i] < 0.0 and not lows[i] > upper:
+            n_upper, best = n_upper + 1, (best[0], i)
+    if n_lower > 1 or n_upper > 1:
+        return False
+    for side in range(2):
+        i = best[side]
+        if (n_lower if side == 0 else n_upper) == 1 and t.members[SLOT, i] < 0:
+            t.counts[PENCIL + side] = 2 * i + (0 if t.state[i] == OUTSIDE else 1)
+    return True
+
+
+HUGE = 1e200
+"""Stands for a bound that no point has."""
+
+
+@kernel
 def _tighter_dd(t, code, other, lower):
     """Is the bound of one point tighter than that of another on the same side? 1, 0 or UNKNOWN."""
     s, sl, es, c, cl, ec = pencil_dd(t, code >> 1)
@@ -770,6 +832,8 @@ def _reduce_pencil(t):
     if flat == 1:
         return CLOSED
     fill_pencil(t)
+    if flat == 0 and t.counts[REFINED] != 1 and _quick_pencil(t):
+        return CLOSED
     t.tally[N_LISTED] = 0
     for i in range(t.state.size):
         if t.state[i] != MARGIN:

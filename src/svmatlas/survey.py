@@ -9,6 +9,7 @@ it cannot, and explores again. Tiles know nothing of each other: they can be exp
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import pairwise
@@ -16,8 +17,8 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.facet import INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q, Region
-from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, make_words, uncertain
+from svmatlas.facet import CUT, INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q, Region
+from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, full_state, make_words, uncertain
 from svmatlas.maps import affine_maps
 from svmatlas.polygon import EMPTY
 from svmatlas.problem import Bounds, Problem, make_region, make_tile
@@ -31,7 +32,7 @@ EVENTS = 32
 """Events of a ray from cut to cut: a tile then has some thousand facets, and a hundredth of its time is the set-up."""
 
 ROOM = 2**26
-"""Bytes for the facets of a tile."""
+"""Bytes for the facets of a tile; one that needs more is cut."""
 
 FEW = 96
 """With no more points than this one tile is all of the region."""
@@ -44,6 +45,12 @@ WIDER = 1.5
 
 MOST = 0.6
 """With a larger share of candidates than this all points are."""
+
+SEEDS = 512
+"""Facets on cuts that are remembered, as starts of the tiles beyond."""
+
+CLOSE = 1e-9
+"""Relative distance at which costs are on a cut: corners are good to 2e-10."""
 
 DEEPEST = 12
 """So often a tile is cut again before it gets more room instead: some facets are too close together for any cut."""
@@ -58,12 +65,13 @@ class Surveyor:
         self.words = make_words(problem.n_points, np.random.default_rng(problem.seed))
         self.region = make_region(bounds, problem.cost_exponent)
         self.engine = Engine(problem.data, self.words)
+        self.seeds: deque[tuple[tuple[float, float], States, Ints, States]] = deque(maxlen=SEEDS)
         self.known: dict[tuple[float, float], States] = {}
         self.complete = True
         self.n_tiles = 0  # finished, and
         self.n_known = 1  # all that are known so far
         n, d = problem.data.rows.shape
-        self.capacity = int(np.clip(ROOM // (n + 48 * d + 400), 512, 2**14))
+        self.capacity = int(np.clip(ROOM // (n + 48 * d + 400), 512, 2**16))
 
     def survey(
         self, state: States, start: tuple[float, float], n_jobs: int, max_facets: float, deadline: float
@@ -101,6 +109,7 @@ class Surveyor:
                         self.n_known += len(result) - 1
                         continue
                     self.n_tiles += 1
+                    self._remember(result)
                     total += result.key.size
                     if max_facets < np.inf:
                         keys.append(result.key)
@@ -156,7 +165,32 @@ class Surveyor:
         """Partition somewhere in a tile."""
         if tile[0][0] == tile[1][0] == 0 and not np.isfinite(tile[0][1] + tile[1][1]):
             return np.full(self.problem.n_points, INSIDE, dtype=np.int8)
+        if share == 0.5:
+            for seed in list(self.seeds):
+                if _touches(tile, seed[0]):
+                    return full_state(*seed[1:])
         return self._known(*(_between(*bound, share, self._unit) for bound in tile))
+
+    def _remember(self, facets: Facets) -> None:
+        """The facets with the longest edges on each cut of a tile."""
+        on_cut = np.flatnonzero(facets.code == -1 - CUT)
+        if on_cut.size == 0:
+            return
+        facet = np.searchsorted(facets.at, on_cut, side="right") - 1
+        before = np.where(on_cut == facets.at[facet], facets.at[facet + 1], on_cut) - 1
+        finite = (facets.corner[on_cut, 2] > 0) & (facets.corner[before, 2] > 0)
+        on_cut, before, facet = on_cut[finite], before[finite], facet[finite]
+        ends = [self.problem.to_user(facets.corner[k]) for k in (before, on_cut)]
+        a, b = (end[:, :2] / end[:, 2:] for end in ends)
+        length = np.abs(a - b) / (a + b)
+        for axis in range(2):  # an edge on a cut changes one of the costs only
+            edges = np.flatnonzero(length[:, axis] > length[:, 1 - axis])
+            fixed = np.round(a[edges, 1 - axis], 12)
+            for value in np.unique(fixed):
+                k = edges[fixed == value][np.argmax(length[edges[fixed == value], axis])]
+                middle = (a[k] + b[k]) / 2
+                seed = (float(middle[0]), float(middle[1])), facets.start, facets.which, facets.state[facet[k]].copy()
+                self.seeds.appendleft(seed)
 
     @property
     def _unit(self) -> float:
@@ -254,6 +288,13 @@ class Surveyor:
 
 def _holds(tile: Bounds, start: tuple[float, float]) -> bool:
     return all(lo <= value < hi for value, (lo, hi) in zip(start, tile, strict=True))
+
+
+def _touches(tile: Bounds, costs: tuple[float, float]) -> bool:
+    """Do costs lie on one side of a tile, well between its ends?"""
+    inside = [lo * (1 + CLOSE) < v < hi * (1 - CLOSE) for v, (lo, hi) in zip(costs, tile, strict=True)]
+    near = [abs(v - lo) <= CLOSE * v or abs(v - hi) <= CLOSE * v for v, (lo, hi) in zip(costs, tile, strict=True)]
+    return (inside[0] and near[1]) or (inside[1] and near[0])
 
 
 def _between(lo: float, hi: float, share: float, unit: float) -> float:
