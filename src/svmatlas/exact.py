@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cached_property
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -204,11 +205,19 @@ def settle(problem: ExactProblem, state: npt.NDArray[np.int8], codes: list[int])
     return np.array([[float(x) for x in v] for v in corners]), tie
 
 
+Corner = tuple[Fraction, Fraction, Fraction]
+
+
+def _cross(a: Corner, b: Corner) -> Corner:
+    return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+
+
 def _measure(corners: list[tuple[Fraction, Fraction, Fraction]]) -> tuple[Fraction, Fraction]:
     """Squares of the diameter and of the area of a polygon, in homogeneous costs with largest entry 1."""
     a, *rest = corners
-    crosses = [(a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]) for b in rest]
-    diameter = max((sum((x * x for x in u), Fraction(0)) for u in crosses), default=Fraction(0))
+    crosses = [_cross(a, b) for b in rest]
+    pairs = [_cross(a, b) for a, b in combinations(corners, 2)]
+    diameter = max((sum((x * x for x in u), Fraction(0)) for u in pairs), default=Fraction(0))
     area = Fraction(0)
     for u, c in zip(crosses, rest[1:], strict=False):
         area += abs(u[0] * c[0] + u[1] * c[1] + u[2] * c[2])

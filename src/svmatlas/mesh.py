@@ -17,7 +17,7 @@ from scipy.sparse.csgraph import connected_components
 from svmatlas.doubledouble import entry, kernel
 from svmatlas.facet import CUT, Region
 from svmatlas.layers import Engine, Facets, Words, corner_of_triangle, cross, find, full_state, key_of, opposite
-from svmatlas.polygon import is_suspect
+from svmatlas.polygon import hugs_side, is_suspect
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -169,7 +169,9 @@ def _suspects(which, at, corner):
     """Which of some facets may be ties."""
     out = np.zeros(which.size, np.bool_)
     for f in range(which.size):
-        out[f] = which[f] and is_suspect(corner[at[f] : at[f + 1]], at[f + 1] - at[f])
+        out[f] = which[f] and (
+            is_suspect(corner[at[f] : at[f + 1]], at[f + 1] - at[f]) or hugs_side(corner[at[f] : at[f + 1]], at[f + 1] - at[f])
+        )
     return out
 
 

@@ -95,8 +95,9 @@ COARSE = 2.0**-32
 all vertices are good to 2e-10 even where lines are almost parallel or costs are huge."""
 
 THIN = 1e-8
-"""Only facets thinner than this (relative determinant of their corners), or wholly beyond costs of 1 / THIN, are tested
-for being ties. Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
+"""Only facets narrower or shorter than this, relative to their costs, or wholly this close to an axis or to infinity, are
+tested for being ties, the latter by exact arithmetic. Ties are near JITTER = 1e-13 times their conditioning; the bound only
+saves time."""
 
 TIE_SHRINK = 2.0**-5
 """Ties are told by scaling the jitter with this: a facet that the jitter made shrinks with it, in area or in all."""
@@ -953,20 +954,40 @@ def close_facet(t, hints):
 
 
 @kernel
+def hugs_side(corner, n):
+    """Does a polygon of n corners lie wholly within THIN of infinity or of an axis? Doubles do not tell much there."""
+    for c in range(3):
+        most = 0.0
+        for j in range(n):
+            most = max(most, corner[j, c])
+        if most < THIN:
+            return True
+    return False
+
+
+@kernel
+def _difference(x, y):
+    """Relative difference of two positive numbers."""
+    return abs(x - y) / (x + y) if x + y > 0.0 else 0.0
+
+
+@kernel
 def is_suspect(corner, n):
-    """Is a polygon of n corners thin, small, or wholly near infinity?"""
-    a0, a1, a2 = corner[0, 0], corner[0, 1], corner[0, 2]
-    relative, finite = 0.0, 0.0
-    for j in range(n):
-        k = j + 1 if j + 1 < n else 0
-        b0, b1, b2 = corner[j, 0], corner[j, 1], corner[j, 2]
-        c0, c1, c2 = corner[k, 0], corner[k, 1], corner[k, 2]
-        det = a0 * (b1 * c2 - b2 * c1) + a1 * (b2 * c0 - b0 * c2) + a2 * (b0 * c1 - b1 * c0)
-        size = a0 * (b1 * c2 + b2 * c1) + a1 * (b2 * c0 + b0 * c2) + a2 * (b0 * c1 + b1 * c0)
-        if abs(det) > relative * size:
-            relative = abs(det) / size
-        finite = max(finite, b2 / (b0 + b1 + b2))
-    return relative < THIN or finite < THIN
+    """Is a polygon of n corners thin or small? Whichever corner is the first."""
+    area, diameter = 0.0, 0.0
+    for i in range(n):
+        a0, a1, a2 = corner[i, 0], corner[i, 1], corner[i, 2]
+        for j in range(n):
+            k = j + 1 if j + 1 < n else 0
+            b0, b1, b2 = corner[j, 0], corner[j, 1], corner[j, 2]
+            c0, c1, c2 = corner[k, 0], corner[k, 1], corner[k, 2]
+            det = a0 * (b1 * c2 - b2 * c1) + a1 * (b2 * c0 - b0 * c2) + a2 * (b0 * c1 - b1 * c0)
+            size = a0 * (b1 * c2 + b2 * c1) + a1 * (b2 * c0 + b0 * c2) + a2 * (b0 * c1 + b1 * c0)
+            if abs(det) > area * size:
+                area = abs(det) / size
+            length = max(_difference(a1 * b2, a2 * b1), _difference(a2 * b0, a0 * b2), _difference(a0 * b1, a1 * b0))
+            diameter = max(diameter, length)
+    return area < THIN * diameter or diameter < THIN
 
 
 @kernel
@@ -992,21 +1013,21 @@ def _measure_corners(t, less):
 
 @kernel
 def _measure(t):
-    """Diameter (sine of an angle of homogeneous costs) and area of the polygon in corner[1]."""
-    n = t.tally[N_CORNERS]
+    """Diameter (sine of an angle of homogeneous costs) and area of the polygon in corner[1], whichever corner is the first."""
+    n, corner = t.tally[N_CORNERS], t.corner[1]
     diameter, area = 0.0, 0.0
-    a = t.corner[1, 0]
-    for j in range(1, n):
-        b, d = t.corner[1, j], t.corner[1, j + 1 if j + 1 < n else 0]
-        square, det, det_lo = 0.0, 0.0, 0.0
-        for c in range(3):
-            p, q = (c + 1) % 3, (c + 2) % 3
-            x, x_lo, _ = _minor(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
-            square += x * x
-            y, y_lo = dd_mul(x, x_lo, d[c], d[3 + c])
-            det, det_lo = dd_add(det, det_lo, y, y_lo)
-        diameter = max(diameter, np.sqrt(square))
-        area += abs(det)
+    for i in range(n):
+        for j in range(i + 1, n):
+            a, b, d = corner[i], corner[j], corner[j + 1 if j + 1 < n else 0]
+            square, det, det_lo = 0.0, 0.0, 0.0
+            for c in range(3):
+                p, q = (c + 1) % 3, (c + 2) % 3
+                x, x_lo, _ = _minor(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
+                square += x * x
+                y, y_lo = dd_mul(x, x_lo, d[c], d[3 + c])
+                det, det_lo = dd_add(det, det_lo, y, y_lo)
+            diameter = max(diameter, np.sqrt(square))
+            area += abs(det) if i == 0 else 0.0
     return diameter, area
 
 

@@ -70,14 +70,15 @@ class Surveyor:
         self.complete = True
         self.n_tiles = 0  # finished, and
         self.n_known = 1  # all that are known so far
-        n, d = problem.data.rows.shape
-        self.capacity = int(np.clip(ROOM // (n + 48 * d + 400), 512, 2**16))
 
     def survey(
         self, state: States, start: tuple[float, float], n_jobs: int, max_facets: float, deadline: float
     ) -> Iterator[Facets]:
         """The facets of all tiles, first those of the one that holds ``start``, where the partition is ``state``."""
-        waiting = [(tile, 0) for tile in (self.cut(start) if max_facets > self.capacity // 2 else [self.bounds])]
+        waiting = [
+            (tile, 0)
+            for tile in (self.cut(start) if max_facets > self._room(self.problem.n_points, 0) // 2 else [self.bounds])
+        ]
         self.n_known = len(waiting)
         states: dict[int, States] = {0: state}
         keys: list[npt.NDArray[np.uint64]] = []
@@ -136,13 +137,12 @@ class Surveyor:
         """The facets of one tile, a part of the region or one by itself; if they are too many the parts to cut it into."""
         region = region or make_tile(tile, self.problem.cost_exponent, self.region)
         n = self.problem.n_points
-        capacity = self.capacity if depth <= DEEPEST else self.capacity << (2 * (depth - DEEPEST))
         share = 0.5
         if state is None:
             state = self._start(tile, share)
         frame = self._frame(tile)
         while True:
-            facets = self.engine.explore(region, state, frame, capacity, max_facets, deadline)
+            facets = self.engine.explore(region, state, frame, self._room(frame.which.size, depth), max_facets, deadline)
             if facets.outcome == EMPTY:
                 share *= 0.7
                 if share < 1e-3:
@@ -158,6 +158,11 @@ class Surveyor:
             if not unsure.any():
                 return facets
             frame = self._enlarge(frame, facets, unsure)
+
+    def _room(self, n_candidates: int, depth: int) -> int:
+        """Number of facets that a tile may have."""
+        size = n_candidates + 48 * self.problem.data.rows.shape[1] + 400
+        return int(np.clip(ROOM // size, 512, 2**16)) << (2 * max(0, depth - DEEPEST))
 
     # Starts
 
