@@ -65,7 +65,7 @@ from svmatlas.facet import (
     move_pull,
     sum_pull,
 )
-from svmatlas.polygon import ASKING, CLOSED, EMPTY, close_facet, has_coarse, hugs_side, is_tie
+from svmatlas.polygon import ASKING, CLOSED, EMPTY, THIN, close_facet, has_coarse, hugs_side, is_tie
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -437,7 +437,7 @@ def _close_all(data, region, space, words, frozen, drift, moves, frame, answers,
         _write(task, words, arena, f)
         if frame.shape[0] > 0:
             _spread(task, frame, arena.spread)
-        arena.coarse[f] = has_coarse(task) or hugs_side(task.corner[0], task.tally[N_CORNERS])
+        arena.coarse[f] = has_coarse(task) or hugs_side(task.corner[0], task.tally[N_CORNERS]) == L
         arena.tie[f] = not arena.coarse[f] and is_tie(task)
         if not (_mev(task, words, arena, f, neighbour) and _cv(task, words, arena, f, neighbour)):
             return FULL
@@ -461,7 +461,7 @@ def _judge(data, region, space, states, drift, at, code, tie, coarse):
         task.state = states[f]
         sum_pull(data.rows, data.point, data.axis, task.state, task.pull)
         outcome = close_facet(task, hints)
-        coarse[f] = outcome != CLOSED or has_coarse(task) or hugs_side(task.corner[0], task.tally[N_CORNERS])
+        coarse[f] = outcome != CLOSED or has_coarse(task) or hugs_side(task.corner[0], task.tally[N_CORNERS]) == L
         tie[f] = not coarse[f] and is_tie(task)
 
 
@@ -571,7 +571,8 @@ class Engine:
         space, drift = make_space(self.data, region), drift_of(self.data, states.shape[1])
         _judge(self.data, region, space, states, drift, at, code, tie, coarse)
         for f in np.flatnonzero(coarse):
-            _, tie[f] = settle(self._exact(region), states[f], code[at[f] : at[f + 1]].tolist())
+            corners, tie[f] = settle(self._exact(region), states[f], code[at[f] : at[f + 1]].tolist())
+            tie[f] = tie[f] and not at_axis(corners)
         return tie
 
     def _exact(self, region: Region) -> ExactProblem:
@@ -597,9 +598,10 @@ class Engine:
         for f in np.flatnonzero(arena.coarse[:n]):
             place = slice(arena.at[f], arena.at[f + 1])
             codes = _rename(arena.code[place].astype(np.intp), which).tolist()
-            corners, arena.tie[f] = settle(self._exact(region), full_state(start, which, arena.state[f]), codes)
+            corners, tie = settle(self._exact(region), full_state(start, which, arena.state[f]), codes)
             known = arena.corner[place] == 0.0  # zero by structure
             arena.corner[place] = np.where(known, 0.0, np.maximum(corners, 0.0))
+            arena.tie[f] = tie and not at_axis(arena.corner[place])
             self.n_exact += len(codes)
         code = _rename(arena.code[:end], which.astype(np.int32))
         code[code < 0] = -1 - region.name[-1 - code[code < 0]]
@@ -632,6 +634,11 @@ def uncertain(data: Data, facets: Facets, axes: Floats) -> npt.NDArray[np.bool_]
 
 ROUNDING = 2.0**-40
 """Relative rounding of a score and of the bounds that it is compared with: sums of up to 10^3 terms."""
+
+
+def at_axis(corners: Floats) -> bool:
+    """Is a facet so close to an axis that it is never called a tie (``polygon.THIN``)?"""
+    return bool(np.any(corners[:, :L].max(axis=0) < THIN))
 
 
 def full_state(start: States, which: Ints, state: States) -> States:

@@ -15,7 +15,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from svmatlas.doubledouble import entry, kernel
-from svmatlas.facet import CUT, Region
+from svmatlas.facet import CUT, L, Region
 from svmatlas.layers import Engine, Facets, Words, corner_of_triangle, cross, find, full_state, key_of, opposite
 from svmatlas.polygon import hugs_side, is_suspect
 
@@ -52,18 +52,19 @@ class Joiner:
         self.engine = engine
         self.words = engine.words
         self.region = region
-        self.parts: list[tuple[npt.NDArray[Any], ...]] = []
+        self.parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(6)]
         self.first: Facets | None = None
 
     def add(self, facets: Facets) -> None:
         """Take the facets of a tile; their partitions are not kept."""
-        self.parts.append((facets.key, facets.tie, np.diff(facets.at), facets.code, facets.vertex, facets.corner))
+        arrays = facets.key, facets.tie, np.diff(facets.at), facets.code, facets.vertex, facets.corner
+        for part, array in zip(self.parts, arrays, strict=True):
+            part.append(array)
         self.first = self.first or facets
 
     def finish(self, start: States) -> Mesh:
         """All facets that are connected to that of a partition, numbered layer after layer from there."""
-        key, tie, sizes, code, vertex, corner = (np.concatenate(part) for part in zip(*self.parts, strict=True))
-        self.parts.clear()
+        key, tie, sizes, code, vertex, corner = (_take(part) for part in self.parts)
         at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         del sizes
         unique, piece = np.unique(key, return_inverse=True)
@@ -109,6 +110,13 @@ class Joiner:
         if known.size == 0:
             raise ValueError("the exploration was stopped before a single facet was known: give it more time")
         return full_state(self.first.start, self.first.which, self.first.state[known[0]])
+
+
+def _take(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """The parts of an array as one; they are given up."""
+    whole = np.concatenate(parts)
+    parts.clear()
+    return whole
 
 
 @entry
@@ -170,7 +178,8 @@ def _suspects(which, at, corner):
     out = np.zeros(which.size, np.bool_)
     for f in range(which.size):
         out[f] = which[f] and (
-            is_suspect(corner[at[f] : at[f + 1]], at[f + 1] - at[f]) or hugs_side(corner[at[f] : at[f + 1]], at[f + 1] - at[f])
+            is_suspect(corner[at[f] : at[f + 1]], at[f + 1] - at[f])
+            or hugs_side(corner[at[f] : at[f + 1]], at[f + 1] - at[f]) == L
         )
     return out
 

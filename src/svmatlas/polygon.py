@@ -95,9 +95,9 @@ COARSE = 2.0**-32
 all vertices are good to 2e-10 even where lines are almost parallel or costs are huge."""
 
 THIN = 1e-8
-"""Only facets narrower or shorter than this, relative to their costs, or wholly this close to an axis or to infinity, are
-tested for being ties, the latter by exact arithmetic. Ties are near JITTER = 1e-13 times their conditioning; the bound only
-saves time."""
+"""Only facets narrower or shorter than this, relative to their costs, or wholly this close to infinity, are tested for being
+ties, the latter by exact arithmetic. Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time. Facets
+wholly this close to an axis are not tested: they count as true ones, since costs on the axis have to be found in one."""
 
 TIE_SHRINK = 2.0**-5
 """Ties are told by scaling the jitter with this: a facet that the jitter made shrinks with it, in area or in all."""
@@ -955,14 +955,14 @@ def close_facet(t, hints):
 
 @kernel
 def hugs_side(corner, n):
-    """Does a polygon of n corners lie wholly within THIN of infinity or of an axis? Doubles do not tell much there."""
+    """The side of the triangle of costs (P, Q: an axis; L: infinity) that a polygon is wholly within THIN of, or -1."""
     for c in range(3):
         most = 0.0
         for j in range(n):
             most = max(most, corner[j, c])
         if most < THIN:
-            return True
-    return False
+            return c
+    return -1
 
 
 @kernel
@@ -973,7 +973,9 @@ def _difference(x, y):
 
 @kernel
 def is_suspect(corner, n):
-    """Is a polygon of n corners thin or small? Whichever corner is the first."""
+    """Is a polygon of n corners thin or small? Whichever corner is the first. Not at an axis, where all is thin."""
+    if 0 <= hugs_side(corner, n) < L:
+        return False
     area, diameter = 0.0, 0.0
     for i in range(n):
         a0, a1, a2 = corner[i, 0], corner[i, 1], corner[i, 2]
@@ -987,6 +989,8 @@ def is_suspect(corner, n):
                 area = abs(det) / size
             length = max(_difference(a1 * b2, a2 * b1), _difference(a2 * b0, a0 * b2), _difference(a0 * b1, a1 * b0))
             diameter = max(diameter, length)
+        if area > 4.0 * THIN:  # relative differences are at most 1, so it is not thin, and too large to be short
+            return False
     return area < THIN * diameter or diameter < THIN
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from itertools import pairwise
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +28,7 @@ from svmatlas.walk import Walker, line_across, state_at, tidy
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 States = npt.NDArray[np.int8]
+T = TypeVar("T")
 
 EVENTS = 32
 """Events of a ray from cut to cut: a tile then has some thousand facets, and a hundredth of its time is the set-up."""
@@ -54,6 +56,15 @@ CLOSE = 1e-9
 
 DEEPEST = 12
 """So often a tile is cut again before it gets more room instead: some facets are too close together for any cut."""
+
+
+class _Inline(Executor):
+    """A pool of one: does what it is given at once."""
+
+    def submit(self, fn: Callable[..., T], /, *arguments: Any, **options: Any) -> Future[T]:
+        future: Future[T] = Future()
+        future.set_result(fn(*arguments, **options))
+        return future
 
 
 class Surveyor:
@@ -84,11 +95,12 @@ class Surveyor:
         keys: list[npt.NDArray[np.uint64]] = []
         total = 0
         running: dict[Future[Facets | list[Bounds]], int] = {}
-        with ThreadPoolExecutor(n_jobs) as pool:
+        width = n_jobs if max_facets == np.inf else 1
+        with ThreadPoolExecutor(width) if width > 1 else _Inline() as pool:
             while waiting or running:
                 try:
                     late = time.monotonic() > deadline and self.n_tiles > 0
-                    while waiting and not late and len(running) < (n_jobs if max_facets == np.inf else 1):
+                    while waiting and not late and len(running) < width:
                         tile, depth = waiting.pop(0)
                         left = max_facets - (np.unique(np.concatenate(keys)).size if keys and total >= max_facets else total)
                         if left <= 0:
