@@ -13,6 +13,7 @@ equations).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
@@ -201,7 +202,7 @@ def _triangle(X: Any, bias: float, exponent: int) -> Floats:
     """The transposed triangular factor of the scaled and augmented rows, by QR of one block of columns after the other."""
     m = X.shape[0]
     upper: Any = np.full((1 if bias else 0, m), np.ldexp(bias, exponent))
-    with _threads().limit(limits=1 if m < BLOCK else None):  # threads only slow down a small QR
+    with _threads().limit(limits=1) if 64 <= m < BLOCK else nullcontext():  # threads only slow down a small QR
         for block in _blocks(X, max(BLOCK, 4 * m)):
             upper = np.linalg.qr(np.vstack([upper, np.ldexp(block, exponent)]), mode="r")
     return np.ascontiguousarray(upper.T)

@@ -57,7 +57,9 @@ class Joiner:
 
     def add(self, facets: Facets) -> None:
         """Take the facets of a tile; their partitions are not kept."""
-        arrays = facets.key, facets.tie, np.diff(facets.at), facets.code, facets.vertex, facets.corner
+        arrays: list[npt.NDArray[Any]] = [
+            facets.key, facets.tie, np.diff(facets.at), facets.code, facets.vertex, facets.corner,
+        ]  # fmt: skip
         for part, array in zip(self.parts, arrays, strict=True):
             part.append(array)
         self.first = self.first or facets
