@@ -65,7 +65,7 @@ from svmatlas.facet import (
     move_pull,
     sum_pull,
 )
-from svmatlas.polygon import ASKING, CLOSED, EMPTY, THIN, close_facet, has_coarse, hugs_side, is_tie
+from svmatlas.polygon import ASKING, CLOSED, EMPTY, close_facet, has_coarse, hugs_side, is_tie
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -571,8 +571,7 @@ class Engine:
         space, drift = make_space(self.data, region), drift_of(self.data, states.shape[1])
         _judge(self.data, region, space, states, drift, at, code, tie, coarse)
         for f in np.flatnonzero(coarse):
-            corners, tie[f] = settle(self._exact(region), states[f], code[at[f] : at[f + 1]].tolist())
-            tie[f] = tie[f] and not at_axis(corners)
+            _, tie[f] = settle(self._exact(region), states[f], code[at[f] : at[f + 1]].tolist())
         return tie
 
     def _exact(self, region: Region) -> ExactProblem:
@@ -601,7 +600,7 @@ class Engine:
             corners, tie = settle(self._exact(region), full_state(start, which, arena.state[f]), codes)
             known = arena.corner[place] == 0.0  # zero by structure
             arena.corner[place] = np.where(known, 0.0, np.maximum(corners, 0.0))
-            arena.tie[f] = tie and not at_axis(arena.corner[place])
+            arena.tie[f] = tie
             self.n_exact += len(codes)
         code = _rename(arena.code[:end], which.astype(np.int32))
         code[code < 0] = -1 - region.name[-1 - code[code < 0]]
@@ -634,11 +633,6 @@ def uncertain(data: Data, facets: Facets, axes: Floats) -> npt.NDArray[np.bool_]
 
 ROUNDING = 2.0**-40
 """Relative rounding of a score and of the bounds that it is compared with: sums of up to 10^3 terms."""
-
-
-def at_axis(corners: Floats) -> bool:
-    """Is a facet so close to an axis that it is never called a tie (``polygon.THIN``)?"""
-    return bool(np.any(corners[:, :L].max(axis=0) < THIN))
 
 
 def full_state(start: States, which: Ints, state: States) -> States:

@@ -96,8 +96,7 @@ all vertices are good to 2e-10 even where lines are almost parallel or costs are
 
 THIN = 1e-8
 """Only facets narrower or shorter than this, relative to their costs, or wholly this close to infinity, are tested for being
-ties, the latter by exact arithmetic. Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time. Facets
-wholly this close to an axis are not tested: they count as true ones, since costs on the axis have to be found in one."""
+ties, the latter by exact arithmetic. Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
 
 TIE_SHRINK = 2.0**-5
 """Ties are told by scaling the jitter with this: a facet that the jitter made shrinks with it, in area or in all."""
@@ -973,9 +972,7 @@ def _difference(x, y):
 
 @kernel
 def is_suspect(corner, n):
-    """Is a polygon of n corners thin or small? Whichever corner is the first. Not at an axis, where all is thin."""
-    if 0 <= hugs_side(corner, n) < L:
-        return False
+    """Is a polygon of n corners thin or small? Whichever corner is the first."""
     area, diameter = 0.0, 0.0
     for i in range(n):
         a0, a1, a2 = corner[i, 0], corner[i, 1], corner[i, 2]
