@@ -51,15 +51,6 @@ def _beyond(a, b, c):
     return ((x - u) * c[0] + (y - v) * c[1] + (z - w) * c[2]) / (size * length)
 
 
-@entry
-def distances(corners, point):
-    """Distance of a point from each edge of a polygon; edge j ends in corner j."""
-    out = np.empty(corners.shape[0])
-    for j in range(corners.shape[0]):
-        out[j] = _beyond(corners[j - 1], corners[j], point)
-    return out
-
-
 @kernel
 def _worst_edge(vertices, at, corners, f, c):
     """The edge of facet f (place in the arrays) that c is furthest beyond, and by how much."""
