@@ -65,7 +65,7 @@ from svmatlas.facet import (
     move_pull,
     sum_pull,
 )
-from svmatlas.polygon import ASKING, CLOSED, EMPTY, close_facet, has_coarse, hugs_side, is_tie
+from svmatlas.polygon import ASKING, CLOSED, EMPTY, close_facet, has_coarse, is_far, is_tie
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -437,7 +437,7 @@ def _close_all(data, region, space, words, frozen, drift, moves, frame, answers,
         _write(task, words, arena, f)
         if frame.shape[0] > 0:
             _spread(task, frame, arena.spread)
-        arena.coarse[f] = has_coarse(task) or hugs_side(task.corner[0], task.tally[N_CORNERS]) == L
+        arena.coarse[f] = has_coarse(task) or is_far(task.corner[0], task.tally[N_CORNERS])
         arena.tie[f] = not arena.coarse[f] and is_tie(task)
         if not (_mev(task, words, arena, f, neighbour) and _cv(task, words, arena, f, neighbour)):
             return FULL
@@ -461,7 +461,7 @@ def _judge(data, region, space, states, drift, at, code, tie, coarse):
         task.state = states[f]
         sum_pull(data.rows, data.point, data.axis, task.state, task.pull)
         outcome = close_facet(task, hints)
-        coarse[f] = outcome != CLOSED or has_coarse(task) or hugs_side(task.corner[0], task.tally[N_CORNERS]) == L
+        coarse[f] = outcome != CLOSED or has_coarse(task) or is_far(task.corner[0], task.tally[N_CORNERS])
         tie[f] = not coarse[f] and is_tie(task)
 
 

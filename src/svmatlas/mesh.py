@@ -15,9 +15,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from svmatlas.doubledouble import entry, kernel
-from svmatlas.facet import CUT, L, Region
+from svmatlas.facet import CUT, Region
 from svmatlas.layers import Engine, Facets, Words, corner_of_triangle, cross, find, full_state, key_of, opposite
-from svmatlas.polygon import hugs_side, is_suspect
+from svmatlas.polygon import is_far, is_suspect
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -180,8 +180,7 @@ def _suspects(which, at, corner):
     out = np.zeros(which.size, np.bool_)
     for f in range(which.size):
         out[f] = which[f] and (
-            is_suspect(corner[at[f] : at[f + 1]], at[f + 1] - at[f])
-            or hugs_side(corner[at[f] : at[f + 1]], at[f + 1] - at[f]) == L
+            is_suspect(corner[at[f] : at[f + 1]], at[f + 1] - at[f]) or is_far(corner[at[f] : at[f + 1]], at[f + 1] - at[f])
         )
     return out
 

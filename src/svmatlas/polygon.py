@@ -953,15 +953,12 @@ def close_facet(t, hints):
 
 
 @kernel
-def hugs_side(corner, n):
-    """The side of the triangle of costs (P, Q: an axis; L: infinity) that a polygon is wholly within THIN of, or -1."""
-    for c in range(3):
-        most = 0.0
-        for j in range(n):
-            most = max(most, corner[j, c])
-        if most < THIN:
-            return c
-    return -1
+def is_far(corner, n):
+    """Is a polygon of n corners wholly within THIN of infinity? Doubles do not tell much there."""
+    most = 0.0
+    for j in range(n):
+        most = max(most, corner[j, L])
+    return most < THIN
 
 
 @kernel

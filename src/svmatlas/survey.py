@@ -45,6 +45,9 @@ MANY = 768
 WIDER = 1.5
 """Factor on the extent of the weights at the corners of a tile, for a first choice of candidates."""
 
+BEND = 0.1
+"""Share of that extent by which the weights are expected to leave the plane that it spans."""
+
 MOST = 0.6
 """With a larger share of candidates than this all points are."""
 
@@ -53,6 +56,12 @@ SEEDS = 512
 
 CLOSE = 1e-9
 """Relative distance at which costs are on a cut: corners are good to 2e-10."""
+
+APART = 1e-6
+"""Relative distance of events between which a cut may go: tied ones, 1e-13 apart, count as one."""
+
+SLIM = 1e-3
+"""Least relative width of the parts of a tile that is cut again."""
 
 DEEPEST = 12
 """So often a tile is cut again before it gets more room instead: some facets are too close together for any cut."""
@@ -91,7 +100,7 @@ class Surveyor:
             for tile in (self.cut(start) if max_facets > self._room(self.problem.n_points, 0) // 2 else [self.bounds])
         ]
         self.n_known = len(waiting)
-        states: dict[int, States] = {0: state}
+        first: States | None = state
         keys: list[npt.NDArray[np.uint64]] = []
         total = 0
         running: dict[Future[Facets | list[Bounds]], int] = {}
@@ -106,8 +115,8 @@ class Surveyor:
                         if left <= 0:
                             late = True
                             break
-                        first = states.pop(0, None)
                         running[pool.submit(self.explore, tile, depth, first, left, deadline)] = depth
+                        first = None
                     done, _ = wait(running, return_when=FIRST_COMPLETED)
                 except KeyboardInterrupt:
                     self.engine.stopped = late = True
@@ -117,7 +126,7 @@ class Surveyor:
                     if isinstance(result, list):
                         if self.n_tiles == 0 and not running:  # the start is in one of the parts
                             result.sort(key=lambda part: not _holds(part, start))
-                            states[0] = state
+                            first = state
                         waiting = [(part, depth + 1) for part in result] + waiting
                         self.n_known += len(result) - 1
                         continue
@@ -162,14 +171,14 @@ class Surveyor:
                 state = self._start(tile, share)
                 continue
             if facets.outcome == FULL:
-                parts = _halve(tile, self._costs(facets)) if depth < DEEPEST else [tile]
-                return parts
+                return _halve(tile, self._costs(facets.corner)) if depth < DEEPEST else [tile]
             if frame.which.size == n:
                 return facets
             unsure = uncertain(self.problem.data, facets, frame.axes)
             if not unsure.any():
                 return facets
-            frame = self._enlarge(frame, facets, unsure)
+            unsure[frame.which] = True
+            frame = self._choose(frame.axes, unsure)
 
     def _room(self, n_candidates: int, depth: int) -> int:
         """Number of facets that a tile may have."""
@@ -223,8 +232,8 @@ class Surveyor:
         cost = self._ray()
         cuts = []
         for column, (lo, hi) in zip(cost.T, self.bounds, strict=True):
-            inner = np.unique(column[(column > lo * (1 + 1e-6)) & (column < hi * (1 - 1e-6))])
-            inner = inner[np.concatenate([[True], np.diff(inner) > 1e-6 * inner[1:]])] if inner.size else inner
+            inner = np.unique(column[(column > lo * (1 + APART)) & (column < hi * (1 - APART))])
+            inner = inner[np.concatenate([[True], np.diff(inner) > APART * inner[1:]])] if inner.size else inner
             count = inner.size // EVENTS
             at = (np.arange(1, count) * inner.size) // max(count, 1)
             cuts.append([lo, *((inner[at] + inner[at - 1]) / 2).tolist(), hi])
@@ -249,15 +258,13 @@ class Surveyor:
             goal = line_across(track, problem.homogeneous(*(unit * end)[:, None])[0])
         state = np.full(problem.n_points, INSIDE, dtype=np.int8)
         corners = np.concatenate([steps.corner for steps in Walker(problem, np.array([track, goal])).follow(state, 0, 1)])
-        corners = problem.to_user(corners[corners[:, 2] > 0])
+        return self._costs(corners)
+
+    def _costs(self, corners: Floats) -> Floats:
+        """Costs (n, 2) of those corners that are not at infinity."""
+        corners = self.problem.to_user(corners[corners[:, 2] > 0])
         with np.errstate(over="ignore"):
             cost: Floats = corners[:, :2] / corners[:, 2:]
-        return cost
-
-    def _costs(self, facets: Facets) -> Floats:
-        """Costs (n, 2) of the corners of facets."""
-        corners = self.problem.to_user(facets.corner[facets.corner[:, 2] > 0])
-        cost: Floats = corners[:, :2] / corners[:, 2:]
         return cost
 
     # Candidates
@@ -266,9 +273,8 @@ class Surveyor:
         """Candidates for a tile, from the weights at its corners and in its middle."""
         data = self.problem.data
         n, d = data.rows.shape
-        everything = Frame(np.empty((0, d)), np.arange(n))
         if n <= MANY:
-            return everything
+            return self._choose(np.empty((0, d)), np.ones(n, dtype=bool))
         places = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.5, 0.5)]
         costs = [[_between(*bound, s, self._unit) for bound, s in zip(tile, place, strict=True)] for place in places]
         states = np.array([self._known(*cost) for cost in costs])
@@ -281,26 +287,23 @@ class Surveyor:
         along = (beta - centre) @ axes[1:].T
         rest = np.linalg.norm(beta - centre - along @ axes[1:], axis=1).max()
         extent = np.abs(along).max(axis=0)
-        rest += 0.1 * extent.sum()
+        rest += BEND * extent.sum()
         score = np.abs(data.rows @ centre - (1.0 + data.point[TARGET_LO]))
         reach = np.abs(data.rows @ axes[1:].T) @ extent + rest * data.point[NORM]
-        which = np.flatnonzero(
-            (score <= WIDER * reach) | np.any(states == MARGIN, axis=0) | np.any(states != states[0], axis=0)
-        )
-        return Frame(axes, which) if which.size <= MOST * n else everything
+        moving = np.any(states == MARGIN, axis=0) | np.any(states != states[0], axis=0)
+        return self._choose(axes, (score <= WIDER * reach) | moving)
+
+    def _choose(self, axes: Floats, wanted: npt.NDArray[np.bool_]) -> Frame:
+        """The wanted points as candidates, or all, with nothing to certify, if these are most."""
+        if wanted.sum() > MOST * wanted.size:
+            return Frame(axes[:0], np.arange(wanted.size))
+        return Frame(axes, np.flatnonzero(wanted))
 
     def _known(self, C_pos: float, C_neg: float) -> States:
         """Partition at some costs; tiles share their corners."""
         if (C_pos, C_neg) not in self.known:
             self.known[C_pos, C_neg] = state_at(self.problem, C_pos, C_neg)
         return self.known[C_pos, C_neg]
-
-    def _enlarge(self, frame: Frame, facets: Facets, unsure: npt.NDArray[np.bool_]) -> Frame:
-        """More candidates."""
-        n, d = self.problem.data.rows.shape
-        unsure[frame.which] = True
-        which = np.flatnonzero(unsure)
-        return Frame(frame.axes, which) if which.size <= MOST * n else Frame(np.empty((0, d)), np.arange(n))
 
 
 def _holds(tile: Bounds, start: tuple[float, float]) -> bool:
@@ -328,6 +331,6 @@ def _halve(tile: Bounds, cost: Floats) -> list[Bounds]:
     parts: list[list[tuple[float, float]]] = []
     for column, (lo, hi) in zip(cost.T, tile, strict=True):
         middle = float(np.median(column)) if column.size else lo
-        apart = middle - lo > 1e-3 * middle and hi - middle > 1e-3 * middle
+        apart = middle - lo > SLIM * middle and hi - middle > SLIM * middle
         parts.append([(lo, middle), (middle, hi)] if apart and np.isfinite(middle) else [(lo, hi)])
     return [(a, b) for a in parts[0] for b in parts[1]]
