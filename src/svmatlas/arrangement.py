@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import entry, kernel, two_prod
+from svmatlas.doubledouble import entry, owner, two_prod
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -93,7 +93,7 @@ class Best(NamedTuple):
 # Scores
 
 
-@kernel
+@owner
 def mean_score(judge, counts):
     """Mean over folds."""
     total = 0.0
@@ -102,7 +102,7 @@ def mean_score(judge, counts):
     return total / judge.table_at.size
 
 
-@kernel
+@owner
 def _optimistic(judge, points, positive, counts, seen, out):
     """Counts if all predictions that are open in a box were right. ``seen`` is all False before and after."""
     out[:] = counts
@@ -121,7 +121,7 @@ def _optimistic(judge, points, positive, counts, seen, out):
         seen[j] = False
 
 
-@kernel
+@owner
 def _note(judge, best, counts):
     """The predictions at some costs have been seen."""
     if best.front.size == 0:
@@ -133,7 +133,7 @@ def _note(judge, best, counts):
         fp += 1
 
 
-@kernel
+@owner
 def _promising(judge, best, counts):
     """Whether counts are as good as the best so far: not below the best score, or not dominated."""
     if best.front.size == 0:
@@ -146,7 +146,7 @@ def _promising(judge, best, counts):
 # Lines
 
 
-@kernel
+@owner
 def _difference(a, b, c, d):
     """``a b - c d``, accurate."""
     x, e = two_prod(a, b)
@@ -154,7 +154,7 @@ def _difference(a, b, c, d):
     return (x - y) + (e - f)
 
 
-@kernel
+@owner
 def _line(a, b, out):
     """The line through two points, accurate also where they are close."""
     out[0] = _difference(a[1], b[2], a[2], b[1])
@@ -162,7 +162,7 @@ def _line(a, b, out):
     out[2] = _difference(a[0], b[1], a[1], b[0])
 
 
-@kernel
+@owner
 def _length(a, b):
     """Relative distance of two points."""
     out = 0.0
@@ -173,12 +173,12 @@ def _length(a, b):
     return out
 
 
-@kernel
+@owner
 def _value(h, c):
     return h[0] * c[0] + h[1] * c[1] + h[2] * c[2]
 
 
-@kernel
+@owner
 def _side(h, c):
     """+1, -1, or 0 on the line."""
     size = abs(h[0] * c[0]) + abs(h[1] * c[1]) + abs(h[2] * c[2])
@@ -188,7 +188,7 @@ def _side(h, c):
     return 1 if value > 0.0 else -1
 
 
-@kernel
+@owner
 def _meet(h, a, b, out):
     """The point between a and b, on two sides of a line, on the line."""
     x, y = abs(_value(h, b)), abs(_value(h, a))
@@ -200,7 +200,7 @@ def _meet(h, a, b, out):
         out[i] /= top
 
 
-@kernel
+@owner
 def _middle_line(pieces, family, out):
     """Line of a family (C+, C-, their ratio) through the middle of the pieces; returns how far they spread along it."""
     step = max(1, pieces.shape[0] // SAMPLE)
@@ -224,7 +224,7 @@ def _middle_line(pieces, family, out):
 # Splitting
 
 
-@kernel
+@owner
 def _cuts(corners, h):
     """Whether a line has corners on both sides."""
     above, below = False, False
@@ -234,7 +234,7 @@ def _cuts(corners, h):
     return above and below
 
 
-@kernel
+@owner
 def _half(corners, codes, h, half, code):
     """The part of a polygon on the positive (half 0) or negative (half 1) side of a line that cuts it."""
     m = corners.shape[0]
@@ -255,7 +255,7 @@ def _half(corners, codes, h, half, code):
     return out[:n].copy(), names[:n].copy()
 
 
-@kernel
+@owner
 def _pieces_of_half(pieces, points, h, half, chosen):
     """Pieces on one side of a line, clipped; the chosen one lies on it."""
     out, names = np.empty_like(pieces), np.empty_like(points)
@@ -276,7 +276,7 @@ def _pieces_of_half(pieces, points, h, half, chosen):
     return out[:n].copy(), names[:n].copy()
 
 
-@kernel
+@owner
 def _choose_line(box, h):
     """A line that cuts the box, and which piece lies on it (-1: none); -2 if there is none that matters."""
     n = box.points.size
@@ -292,7 +292,7 @@ def _choose_line(box, h):
     return _choose_piece(box, h)
 
 
-@kernel
+@owner
 def _divides(pieces, h):
     """Whether each side of a line has less than all of the pieces."""
     above, below = 0, 0
@@ -303,7 +303,7 @@ def _divides(pieces, h):
     return above < pieces.shape[0] and below < pieces.shape[0]
 
 
-@kernel
+@owner
 def _choose_piece(box, h):
     """The longest piece whose line cuts the box; -2 if there is none: what enters is too short or grazes the box."""
     n = box.points.size
@@ -325,7 +325,7 @@ def _choose_piece(box, h):
     return chosen
 
 
-@kernel
+@owner
 def _random(best):
     """Uniform in [0.5, 1.5)."""
     x = best.random[0]
@@ -336,7 +336,7 @@ def _random(best):
     return 0.5 + (x >> np.uint64(11)) * 2.0**-53
 
 
-@kernel
+@owner
 def _new_seat(best, corners, out):
     """A random inner point of a polygon."""
     out[:] = 0.0
@@ -346,7 +346,7 @@ def _new_seat(best, corners, out):
             out[k] += weight * corners[i, k]
 
 
-@kernel
+@owner
 def _walk(judge, box, to, positive, counts):
     """Turn the predictions at a box's seat into those at another inner point; returns their key and whether it is safe."""
     key, r, safe = box.key.copy(), box.seat, True
@@ -371,7 +371,7 @@ def _walk(judge, box, to, positive, counts):
     return key, safe
 
 
-@kernel
+@owner
 def turn(judge, j, positive, counts):
     """Turn one prediction."""
     sign = -1 if positive[j] else 1
@@ -380,7 +380,7 @@ def turn(judge, j, positive, counts):
     counts[1, judge.fold[j]] -= sign * judge.n_neg[j]
 
 
-@kernel
+@owner
 def _child(judge, best, box, h, chosen, half, code):
     """One half of a box, and whether it exists."""
     corners, codes = _half(box.corners, box.codes, h, half, code)
@@ -431,7 +431,7 @@ def is_promising(judge, best, counts):
     return _promising(judge, best, counts)
 
 
-@kernel
+@owner
 def _is_known(judge, box):
     """Whether the maps of all folds have been explored at the seat."""
     for j in judge.unknown:

@@ -22,14 +22,28 @@ OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy",
 """Kernels are cached on disk, free of the GIL, and divide as IEEE says; C wrappers would only cost compile time."""
 
 
+INNER: dict[str, Any] = OPTIONS | {"no_cpython_wrapper": True, "_nrt": False}
+"""Kernels that only kernels call own no memory, so they count no references."""
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that only kernels call."""
-    return njit(**OPTIONS | {"no_cpython_wrapper": True})(function)
+    return njit(**INNER)(function)
 
 
 def sums(function: Callable[..., Any]) -> Any:
     """Compile a kernel that only adds up doubles, in whatever order is quickest: its error bound holds for all of them."""
-    return njit(**OPTIONS | {"no_cpython_wrapper": True, "fastmath": {"reassoc", "contract"}})(function)
+    return njit(**INNER | {"fastmath": {"reassoc", "contract"}})(function)
+
+
+def largest(function: Callable[..., Any]) -> Any:
+    """Compile a kernel that only compares doubles, none of them NaN, in whatever order is quickest."""
+    return njit(**INNER | {"fastmath": {"nnan", "nsz"}})(function)
+
+
+def owner(function: Callable[..., Any]) -> Any:
+    """Compile a kernel that makes arrays; only such and those that Python calls may call it."""
+    return njit(**INNER | {"_nrt": True})(function)
 
 
 def entry(function: Callable[..., Any]) -> Any:

@@ -44,10 +44,9 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import types
-from numba.experimental import structref
 
 from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel, sums, two_prod, two_sum
+from svmatlas.record import make_memory, make_record
 
 OUTSIDE, INSIDE, MARGIN = 0, 1, 2
 """States of a point: g > 1 and alpha = 0; g < 1 and alpha at its bound; g = 1."""
@@ -104,13 +103,8 @@ class Region(NamedTuple):
     name: Ints  # (k,) number of the side, or in a tile that of the side of the whole region that it is part of; CUT if of none
 
 
-@structref.register
-class TaskType(types.StructRef):
-    """Numba's type of a Task."""
-
-
-class Task(structref.StructRefProxy):
-    """The facet in hand with all workspaces, passed by reference between kernels. Its fields, first what is read:
+class Task(NamedTuple):
+    """The facet in hand with all workspaces, a record (record.py). Its fields, first what is read:
 
     rows, columns, point, axis, probe, rank, anchor  as in Data;  sides, corners, side_axis, side_name  as in Region
     state (N,), jitter              the partition, and the factor of the jitter: 1 for decisions, 0 for solutions
@@ -140,13 +134,35 @@ class Task(structref.StructRefProxy):
     tally                           N_REFINED, N_CORNERS, N_ASKED, N_LISTED; CROSS the two codes in the last row of exact
     """
 
-
-FIELDS = [
-    "rows", "columns", "point", "axis", "probe", "rank", "anchor", "sides", "corners", "side_axis", "side_name",
-    "state", "jitter", "pull", "drift", "answers", "members", "column", "square", "score", "bound", "table", "counts",
-    "edge", "corner", "listed", "asked", "exact", "tally",
-]  # fmt: skip
-structref.define_constructor(Task, TaskType, FIELDS)
+    rows: Floats
+    columns: Floats
+    point: Floats
+    axis: npt.NDArray[np.int8]
+    probe: Floats
+    rank: int
+    anchor: float
+    sides: Floats
+    corners: Floats
+    side_axis: npt.NDArray[np.int8]
+    side_name: Ints
+    state: npt.NDArray[np.int8]
+    jitter: float
+    pull: Floats
+    drift: float
+    answers: Ints
+    members: Ints
+    column: Floats
+    square: Floats
+    score: Floats
+    bound: Floats
+    table: Floats
+    counts: Ints
+    edge: Ints
+    corner: Floats
+    listed: Ints
+    asked: Ints
+    exact: Floats
+    tally: Ints
 
 
 class Space(NamedTuple):
@@ -166,6 +182,7 @@ class Space(NamedTuple):
     exact: Floats
     tally: Ints
     pull: Floats
+    memory: npt.NDArray[np.uint8]
 
 
 def make_space(data: Data, region: Region) -> Space:
@@ -191,18 +208,20 @@ def make_space(data: Data, region: Region) -> Space:
         exact=np.zeros((cap, 9)),
         tally=np.zeros(6, i),
         pull=np.zeros((3, 2, d)),
+        memory=make_memory(),
     )
 
 
 @kernel
 def make_task(data, region, space):
     """A Task over given workspaces."""
-    return Task(
+    fields = Task(
         data.rows, data.columns, data.point, data.axis, data.probe, data.rank, data.anchor,
         region.sides, region.corners, region.axis, region.name, data.axis, 1.0, space.pull, 0.0, space.asked,
         space.members, space.column, space.square, space.score, space.bound, space.table, space.counts,
         space.edge, space.corner, space.listed, space.asked, space.exact, space.tally,
     )  # fmt: skip
+    return make_record(fields, space.memory)
 
 
 @sums

@@ -31,8 +31,9 @@ the facets are those of all points; else the others become candidates, and the t
 
 from __future__ import annotations
 
+import math
 import time
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +67,7 @@ from svmatlas.facet import (
     sum_pull,
 )
 from svmatlas.polygon import ASKING, CLOSED, EMPTY, close_facet, has_coarse, is_far, is_tie
+from svmatlas.record import MEMORY, make_record
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -187,45 +189,60 @@ class Arena(NamedTuple):
     table_value: Int32  # numbers of facets
     spread: Floats  # (3, 2): least and largest coordinate of beta - m along f_1 and f_2; radius R, unused
     counts: Ints  # DONE facets closed, NAMED facets, TOLD
+    memory: npt.NDArray[np.uint8]  # for the record of all this
+    block: npt.NDArray[np.uint8]  # holds all of the above
 
 
 DONE, NAMED, TOLD = 0, 1, 2
 PLACES = 5
 """Places for each facet: they have 4 edges on average."""
+LINE = 64
+"""Bytes to which arrays in a block are aligned."""
 CROWD = 64
 """Most corners that are told to a facet; what is not told is found again."""
 
 
-def make_arena(n: int, n_candidates: int, d: int) -> Arena:
-    """Room for n facets."""
+def make_arena(n: int, n_candidates: int, d: int, block: npt.NDArray[np.uint8]) -> Arena:
+    """Room for n facets, in a block of memory if that is large enough."""
     places = PLACES * n + 256
     size = 1 << (2 * n).bit_length()
-    return Arena(
-        key=np.empty(n, dtype=np.uint64),
-        state=np.empty((n, n_candidates), dtype=np.int8),
-        pull=np.empty((n, 3, 2, d)),
-        layer=np.zeros(n, dtype=np.int32),
-        tie=np.zeros(n, dtype=bool),
-        coarse=np.zeros(n, dtype=bool),
-        told=np.empty((12 * n + 256, 3), dtype=np.intp),
-        last_told=np.full(n, -1, dtype=np.intp),
-        at=np.zeros(n + 1, dtype=np.intp),
-        code=np.empty(places, dtype=np.int32),
-        vertex=np.empty(places, dtype=np.uint64),
-        corner=np.empty((places, 3)),
-        table_key=np.zeros(size, dtype=np.uint64),
-        table_value=np.empty(size, dtype=np.int32),
-        spread=np.zeros((3, 2)),
-        counts=np.zeros(3, dtype=np.intp),
-    )
+    fields: dict[str, tuple[Any, tuple[int, ...]]] = {
+        "key": (np.uint64, (n,)),
+        "state": (np.int8, (n, n_candidates)),
+        "pull": (np.float64, (n, 3, 2, d)),
+        "layer": (np.int32, (n,)),
+        "tie": (np.bool_, (n,)),
+        "coarse": (np.bool_, (n,)),
+        "told": (np.intp, (12 * n + 256, 3)),
+        "last_told": (np.intp, (n,)),
+        "at": (np.intp, (n + 1,)),
+        "code": (np.int32, (places,)),
+        "vertex": (np.uint64, (places,)),
+        "corner": (np.float64, (places, 3)),
+        "table_key": (np.uint64, (size,)),
+        "table_value": (np.int32, (size,)),
+        "spread": (np.float64, (3, 2)),
+        "counts": (np.intp, (3,)),
+        "memory": (np.uint8, (MEMORY,)),
+    }
+    sizes = [-(-np.dtype(kind).itemsize * math.prod(shape) // LINE) * LINE for kind, shape in fields.values()]
+    if block.size < sum(sizes):
+        block = np.empty(sum(sizes), dtype=np.uint8)
+    arrays, first = {}, 0
+    for (name, (kind, shape)), step in zip(fields.items(), sizes, strict=True):
+        arrays[name] = block[first : first + np.dtype(kind).itemsize * math.prod(shape)].view(kind).reshape(shape)
+        first += step
+    for name in ("table_key", "spread", "counts", "at"):
+        arrays[name][...] = 0
+    return Arena(**arrays, block=block)
 
 
 def larger(arena: Arena) -> Arena:
     """The same facets with room for twice as many."""
     n, (_, n_candidates), d = arena.key.size, arena.state.shape, arena.pull.shape[3]
-    new = make_arena(2 * n, n_candidates, d)
+    new = make_arena(2 * n, n_candidates, d, np.empty(0, dtype=np.uint8))
     for name in Arena._fields:
-        if not name.startswith("table"):
+        if name != "block" and not name.startswith("table"):
             old = getattr(arena, name)
             getattr(new, name)[: old.shape[0]] = old
     _enter(new.table_key, new.table_value, new.key[: new.counts[NAMED]])
@@ -346,13 +363,21 @@ def _mef(task, arena, f, key, a, b):
             return -1
         arena.table_key[where], arena.table_value[where] = key, n
         arena.key[n], arena.last_told[n], arena.layer[n] = key, -1, arena.layer[f] + 1
-        arena.state[n] = arena.state[f]
-        arena.pull[n] = arena.pull[f]
+        _copy(arena.state[f], arena.state[n])
+        for part in range(3):
+            for c in range(2):
+                _copy(arena.pull[f, part, c], arena.pull[n, part, c])
         move(task.rows, task.point, task.axis, arena.state[n], arena.pull[n], a)
         if b != a:
             move(task.rows, task.point, task.axis, arena.state[n], arena.pull[n], b)
         arena.counts[NAMED] += 1
     return arena.table_value[where]
+
+
+@kernel
+def _copy(source, goal):
+    for j in range(goal.size):
+        goal[j] = source[j]
 
 
 @kernel
@@ -420,7 +445,7 @@ def _cv(task, words, arena, f, neighbour):
 @entry
 def _close_all(data, region, space, words, frozen, drift, moves, frame, answers, arena, hints, limit):
     """The four steps for all facets that wait: CLOSED, FULL, PAUSED, ASKING, or what is impossible for the facet in hand."""
-    task = make_task(data, region, space)
+    task, arena = make_task(data, region, space), make_record(arena, arena.memory)
     task.counts[FROZEN], task.counts[FROZEN + 1] = frozen[0], frozen[1]
     neighbour = np.empty(space.edge.shape[2], np.int64)
     f = arena.counts[DONE]
@@ -468,7 +493,7 @@ def _judge(data, region, space, states, drift, at, code, tie, coarse):
 @entry
 def _plant(arena, key, state, pull):
     """The first facet."""
-    arena.key[0], arena.state[0], arena.pull[0] = key, state, pull
+    arena.key[0], arena.state[0], arena.pull[0], arena.layer[0], arena.last_told[0] = key, state, pull, 0, -1
     where = find(arena.table_key, key)
     arena.table_key[where], arena.table_value[where] = key, 0
     arena.counts[NAMED] = 1
@@ -523,6 +548,7 @@ class Engine:
         self.exact: ExactProblem | None = None
         self.drift = drift_of(data, 1)
         self.stopped = False  # no more facets are wanted
+        self.blocks: list[tuple[int, npt.NDArray[np.uint8]]] = []  # for tiles to come: facets there is room for, and memory
         self.n_refined = 0
         self.n_exact = 0
 
@@ -533,7 +559,10 @@ class Engine:
         which = frame.which
         data = subset(self.data, which)
         space = make_space(data, region)
-        arena = make_arena(min(capacity, SMALL), which.size, data.rows.shape[1])
+        room, block = self.blocks.pop() if self.blocks else (SMALL, np.empty(0, dtype=np.uint8))
+        while room > max(capacity, SMALL):
+            room //= 2
+        arena = make_arena(min(capacity, room), which.size, data.rows.shape[1], block)
         pull = np.empty(arena.pull.shape[1:])
         pull_of(self.data, start, pull)
         _plant(arena, key_of(start, self.words), start[which], pull)
@@ -563,7 +592,9 @@ class Engine:
             state = full_state(start, which, arena.state[f])
             sets = [np.flatnonzero(state == s).tolist() for s in (MARGIN, INSIDE)]
             raise EngineError(f"a facet without area (outcome {outcome}): margin {sets[0]}, inside {sets[1]}")
-        return self._compact(region, start, which, arena, outcome)
+        facets = self._compact(region, start, which, arena, outcome)
+        self.blocks.append((max(SMALL, arena.key.size), arena.block))
+        return facets
 
     def judge(self, region: Region, states: States, at: Ints, code: Int32) -> npt.NDArray[np.bool_]:
         """Which of some whole facets with given edges are ties."""
@@ -606,7 +637,7 @@ class Engine:
         code[code < 0] = -1 - region.name[-1 - code[code < 0]]
         return Facets(
             arena.key[:n].copy(), arena.tie[:n].copy(), arena.at[: n + 1].copy(), code, arena.vertex[:end].copy(),
-            arena.corner[:end].copy(), start, which, arena.state[:n], outcome, arena.spread,
+            arena.corner[:end].copy(), start, which, arena.state[:n].copy(), outcome, arena.spread.copy(),
         )  # fmt: skip
 
 

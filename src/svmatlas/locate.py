@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
-from svmatlas.doubledouble import entry, kernel
+from svmatlas.doubledouble import entry, kernel, owner
 from svmatlas.mesh import Mesh
 
 Floats = npt.NDArray[np.float64]
@@ -64,7 +64,7 @@ def _worst_edge(vertices, at, corners, f, c):
     return place, worst
 
 
-@kernel
+@owner
 def _lowest(vertices, at, corners, neighbour, tie, f, c):
     """The lowest number of a true facet that holds c, among f and those behind edges that c lies on, and so on."""
     held = np.empty(8, np.int64)

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from svmatlas.doubledouble import entry, kernel
+from svmatlas.doubledouble import entry, owner
 from svmatlas.facet import CUT, Region
 from svmatlas.layers import Engine, Facets, Words, corner_of_triangle, cross, find, full_state, key_of, opposite
 from svmatlas.polygon import is_far, is_suspect
@@ -69,28 +69,27 @@ class Joiner:
         key, tie, sizes, code, vertex, corner = (_take(part) for part in self.parts)
         at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         del sizes
-        unique, piece = np.unique(key, return_inverse=True)
-        order = np.argsort(piece, kind="stable")
-        counts = np.bincount(piece)
-        begin = np.cumsum(counts) - counts
-        whole_tie = np.logical_and.reduceat(tie[order], begin)
+        first, piece = _number_names(key)
+        counts = np.bincount(piece, minlength=first.size)
+        order = _sort(piece, counts)
+        key, tie, joined = key[first], tie[first], counts > 1
         whole_at, places = _stitch(counts, order, at, code, corner)
-        joined = counts > 1
-        del key, tie, order, piece, counts, at, begin
+        del order, piece, counts, at, first
         code, vertex, corner = code[places], vertex[places], corner[places]
         del places
-        start = self._find_root(start, unique[np.diff(whole_at) > 0])
-        order, layer, parent, flips = _walk_layers(
-            unique, whole_at, code, corner, self.words, self.engine.data.axis, self.region.axis, key_of(start, self.words)
+        start = self._find_root(start, key[np.diff(whole_at) > 0])
+        order, layer, parent, flips, neighbour = _walk_layers(
+            key, whole_at, code, corner, self.words, self.engine.data.axis, self.region.axis, key_of(start, self.words)
         )
         sizes = np.diff(whole_at)[order]
         new_at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         places = np.repeat(whole_at[order] - new_at[:-1], sizes) + np.arange(new_at[-1])
-        code, vertex, corner = code[places], vertex[places], corner[places]
-        whole_tie, doubt = whole_tie[order] & ~joined[order], _suspects(joined[order], new_at, corner)
-        self._judge(np.flatnonzero(doubt), parent, flips, start, new_at, code, whole_tie)
-        neighbour = _neighbours(unique[order], new_at, code, self.words)
-        return _number(layer, parent, flips, whole_tie, new_at, code, vertex, corner, neighbour, start)
+        del whole_at, key
+        code, vertex, corner, neighbour = code[places], vertex[places], corner[places], neighbour[places]
+        del places
+        tie, doubt = tie[order] & ~joined[order], _suspects(joined[order], new_at, corner)
+        self._judge(np.flatnonzero(doubt), parent, flips, start, new_at, code, tie)
+        return _number(layer, parent, flips, tie, new_at, code, vertex, corner, neighbour, start)
 
     def _judge(
         self, doubt: Ints, parent: Int32, flips: Int32, start: States, at: Ints, code: Int32, tie: npt.NDArray[np.bool_]
@@ -122,6 +121,41 @@ def _take(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 @entry
+def _number_names(names):
+    """Number equal names in the order in which they appear: the first place of each number, and the number of each place."""
+    table, value = _table(names.size)
+    first, number = np.empty(names.size, np.int64), np.empty(names.size, np.int32)
+    n = 0
+    for k in range(names.size):
+        where = find(table, names[k])
+        if value[where] < 0:
+            table[where], value[where], first[n] = names[k], n, k
+            n += 1
+        number[k] = value[where]
+    return first[:n].copy(), number
+
+
+@owner
+def _table(n):
+    """An empty table for n names, and the numbers that it will find."""
+    size = 8
+    while size < 2 * n:
+        size *= 2
+    return np.zeros(size, np.uint64), np.full(size, -1, np.int32)
+
+
+@entry
+def _sort(number, counts):
+    """Places in the order of their numbers."""
+    at = np.cumsum(counts) - counts
+    order = np.empty(number.size, np.int64)
+    for k in range(number.size):
+        order[at[number[k]]] = k
+        at[number[k]] += 1
+    return order
+
+
+@entry
 def _stitch(counts, order, at, code, corner):
     """The polygons of facets from their pieces in tiles: places of their corners, in order; none where a piece is missing.
 
@@ -132,10 +166,11 @@ def _stitch(counts, order, at, code, corner):
     whole_at = np.zeros(n + 1, np.int64)
     places = np.empty(code.size, np.int64)
     edge, following, used = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64)
+    ends, starts, spare = np.empty(3, np.int64), np.empty(3, np.int64), np.empty(3, np.int64)
     first, end = 0, 0
     for f in range(n):
         links = 0
-        ends, starts, spare = np.full(3, NO_EDGE), np.full(3, NO_EDGE), np.full(3, -1)
+        ends[:], starts[:], spare[:] = NO_EDGE, NO_EDGE, -1
         for piece in order[first : first + counts[f]]:
             while links + at[piece + 1] - at[piece] + 3 > edge.size:
                 edge, following, used = _longer(edge), _longer(following), _longer(used)
@@ -185,7 +220,7 @@ def _suspects(which, at, corner):
     return out
 
 
-@kernel
+@owner
 def _longer(array):
     return np.concatenate((array, np.empty_like(array)))
 
@@ -195,23 +230,14 @@ CUT_CODE = -1 - CUT
 
 
 @entry
-def _table(keys):
-    """A table that finds the number of a key."""
-    size = 8
-    while size < 2 * keys.size:
-        size *= 2
-    table, value = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
+def _walk_layers(keys, at, code, corner, words, axis, side_axis, start):
+    """The facets in the order of their layers from the one with key ``start``, as the four steps of layers.py name them."""
+    table, value = _table(keys.size)
     for n in range(keys.size):
         where = find(table, keys[n])
         table[where], value[where] = keys[n], n
-    return table, value
-
-
-@entry
-def _walk_layers(keys, at, code, corner, words, axis, side_axis, start):
-    """The facets in the order of their layers from the one with key ``start``, as the four steps of layers.py name them."""
-    table, value = _table(keys)
     number = np.full(keys.size, -1, np.int32)  # in the new order
+    neighbour = np.full(code.size, BOUNDARY, np.int32)
     order = np.empty(keys.size, np.int64)
     layer, parent = np.zeros(keys.size, np.int32), np.full(keys.size, -1, np.int32)
     flips = np.full((keys.size, 2), -1, np.int32)
@@ -230,28 +256,23 @@ def _walk_layers(keys, at, code, corner, words, axis, side_axis, start):
                     key, x, y = opposite(words, axis, side_axis, keys[g], a, b, corner[k])
                 elif a >= 0:
                     key = keys[g] ^ words[a]
+                if key == np.uint64(0):
+                    continue
                 where = find(table, key)
                 h = value[where]
-                if key == np.uint64(0) or table[where] != key or number[h] >= 0 or at[h] == at[h + 1]:
+                if h >= 0 and at[h] == at[h + 1]:  # only a part of it is known
+                    h = -1
+                if step == 0:
+                    neighbour[k] = h if h >= 0 else OPEN
+                if h < 0 or number[h] >= 0:
                     continue
                 number[h], order[n], layer[n], parent[n] = n, h, layer[f] + 1, f
                 flips[n, 0], flips[n, 1] = x, y
                 n += 1
-    return order[:n], layer[:n], parent[:n], flips[:n]
-
-
-@entry
-def _neighbours(keys, at, code, words):
-    """The facet behind each edge, BOUNDARY or OPEN."""
-    table, value = _table(keys)
-    out = np.full(code.size, BOUNDARY, np.int32)
-    for f in range(keys.size):
-        for k in range(at[f], at[f + 1]):
-            if code[k] >= 0:
-                key = keys[f] ^ words[code[k]]
-                where = find(table, key)
-                out[k] = value[where] if table[where] == key else OPEN
-    return out
+    for k in range(code.size):
+        if neighbour[k] >= 0:
+            neighbour[k] = number[neighbour[k]]
+    return order[:n].copy(), layer[:n].copy(), parent[:n].copy(), flips[:n].copy(), neighbour
 
 
 def _number(
@@ -270,28 +291,32 @@ def _number(
     facet = np.repeat(np.arange(at.size - 1, dtype=np.int32), np.diff(at))
     before = np.arange(code.size) - 1
     before[at[:-1]] = at[1:] - 1
-    slot_edge, first = _number_edges(facet, neighbour, at.size - 1)
+    slot_edge, first = _number_edges(at, neighbour)
     _join_at_infinity(names, corners, slot_edge, code, before)
-    _, leader, inverse = np.unique(names, return_index=True, return_inverse=True)
-    vertices, vertex = corners[leader], inverse.astype(np.int32)
+    leader, vertex = _number_names(names)
     return Mesh(
-        vertices, code[first], np.column_stack([facet[first], neighbour[first]]),
+        corners[leader], code[first], np.column_stack([facet[first], neighbour[first]]),
         np.column_stack([vertex[before[first]], vertex[first]]), layer, parent, flips, at, slot_edge,
         vertex, tie, start,
     )  # fmt: skip
 
 
-def _number_edges(facet: Int32, neighbour: Int32, n_facets: int) -> tuple[Int32, Ints]:
-    """Edge of each (facet, place), and for each edge the first such place. Two facets share at most one edge."""
-    low, high = np.minimum(facet, neighbour).astype(np.int64), np.maximum(facet, neighbour).astype(np.int64)
-    pair = low * n_facets + high
-    alone = neighbour < 0
-    pair[alone] = -1 - np.flatnonzero(alone)
-    _, first, edge = np.unique(pair, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.empty(order.size, dtype=np.int32)
-    rank[order] = np.arange(order.size)
-    return rank[edge], first[order]
+@entry
+def _number_edges(at, neighbour):
+    """Edge of each place, and for each edge the first such place. Two facets share at most one edge."""
+    edge, first = np.empty(neighbour.size, np.int32), np.empty(neighbour.size, np.int64)
+    n = 0
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            other = neighbour[k]
+            if 0 <= other < f:  # numbered there
+                for j in range(at[other], at[other + 1]):
+                    if neighbour[j] == f:
+                        edge[k] = edge[j]
+            else:
+                edge[k], first[n] = n, k
+                n += 1
+    return edge, first[:n].copy()
 
 
 def _join_at_infinity(names: Words, corners: Floats, slot_edge: Int32, code: Int32, before: Ints) -> None:

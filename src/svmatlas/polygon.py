@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel
+from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel, largest
 from svmatlas.facet import (
     ANCHOR,
     BETA_HI,
@@ -716,7 +716,8 @@ def _narrow(t, refined):
 def _bound_all(t, origin, shift):
     """The intervals of ``_bound_listed`` for all points, in doubles, into LOWS and HIGHS; returns how many are not certain.
 
-    Points of M get bounds that are never the tightest. A loop without branches.
+    Upper bounds are written negated, so that the tightest is the largest; points of M get bounds that never are. A loop
+    without branches.
     """
     n = t.state.size
     axis, slope, sway, rest = t.axis, t.score[P], t.score[Q], t.score[L]
@@ -740,9 +741,32 @@ def _bound_all(t, origin, shift):
         error = (en + abs(v) * es) / (abs(s) - es) + 4.0 * UNIT * abs(v)
         error += 0.0 if tied else shift + 4.0 * UNIT * abs(origin)
         v -= 0.0 if tied else origin
+        v = v if s > 0.0 else -v
         unsure += not abs(s) > es
         lows[i], highs[i] = v - error, v + error
     return unsure
+
+
+@largest
+def _tightest(slope, lows):
+    """The largest of the lower ends of all bounds on each side; NaN is not among them."""
+    lower, upper = -np.inf, -np.inf
+    for i in range(slope.size):
+        x = lows[i] if slope[i] > 0.0 else -np.inf
+        y = -np.inf if slope[i] > 0.0 else lows[i]
+        lower = x if x > lower else lower
+        upper = y if y > upper else upper
+    return lower, upper
+
+
+@kernel
+def _count_tight(slope, highs, lower, upper):
+    """How many bounds on each side may be the tightest."""
+    n_lower, n_upper = 0, 0
+    for i in range(slope.size):
+        n_lower += (slope[i] > 0.0) & (highs[i] >= lower)
+        n_upper += (slope[i] <= 0.0) & (highs[i] >= upper)
+    return n_lower, n_upper
 
 
 @kernel
@@ -754,23 +778,14 @@ def _quick_pencil(t):
         score_sway(t, t.score[Q])
     if _bound_all(t, origin, shift) > 0:
         return False
-    slope, lows, highs = t.score[P], t.score[LOWS], t.score[HIGHS]
-    lower, upper = -np.inf, np.inf
-    for i in range(slope.size):
-        lower = max(lower, lows[i] if slope[i] > 0.0 else -np.inf)
-        upper = min(upper, highs[i] if slope[i] < 0.0 else np.inf)
-    n_lower, n_upper, best = 0, 0, (0, 0)
-    for i in range(slope.size):
-        if slope[i] > 0.0 and not highs[i] < lower:
-            n_lower, best = n_lower + 1, (i, best[1])
-        elif slope[i] < 0.0 and not lows[i] > upper:
-            n_upper, best = n_upper + 1, (best[0], i)
+    slope, highs = t.score[P], t.score[HIGHS]
+    lower, upper = _tightest(slope, t.score[LOWS])
+    n_lower, n_upper = _count_tight(slope, highs, lower, upper)
     if n_lower > 1 or n_upper > 1:
         return False
-    for side in range(2):
-        i = best[side]
-        if (n_lower if side == 0 else n_upper) == 1 and t.members[SLOT, i] < 0:
-            t.counts[PENCIL + side] = 2 * i + (0 if t.state[i] == OUTSIDE else 1)
+    for i in range(slope.size):
+        if highs[i] >= (lower if slope[i] > 0.0 else upper) and t.members[SLOT, i] < 0:
+            t.counts[PENCIL + (0 if slope[i] > 0.0 else 1)] = 2 * i + (0 if t.state[i] == OUTSIDE else 1)
     return True
 
 
@@ -889,11 +904,25 @@ def _mark(t, hints):
 
 
 @kernel
+def _pencil_known(t, hints):
+    """Are both lines of the pencil among the known edges?"""
+    first, second = NONE, NONE
+    for n in range(hints.size):
+        k = hints[n >> 1, n & 1]
+        if k >= 0 and t.members[SLOT, k >> 1] < 0 and k != first:
+            first, second = k, first
+    if second == NONE:
+        return False
+    t.counts[PENCIL], t.counts[PENCIL + 1] = first, second
+    return True
+
+
+@kernel
 def _attempt(t, hints):
     """Close the facet with the precision that its maps have."""
     t.tally[N_ASKED] = 0
     if t.counts[SIZE] == t.rank - 1:
-        if _reduce_pencil(t) == ASKING:
+        if not _pencil_known(t, hints) and _reduce_pencil(t) == ASKING:
             return ASKING
         for side in range(2):
             if t.counts[PENCIL + side] >= 0:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import UNIT, entry, kernel
+from svmatlas.doubledouble import UNIT, entry, kernel, owner
 from svmatlas.exact import ExactFacet, ExactProblem, answer
 from svmatlas.facet import (
     BETA,
@@ -226,7 +226,7 @@ def _exit_nearby(t, near, line, goal):
     return CLOSED, code
 
 
-@kernel
+@owner
 def _slacks(t, near):
     """For each point how far the weights may move from beta_0 before it can change its set."""
     slack = np.zeros(t.state.size)
@@ -245,7 +245,7 @@ def _slacks(t, near):
     return slack
 
 
-@kernel
+@owner
 def _look_around(t, maps, v, near):
     """Find the points nearby anew, with beta_0 from the maps of the facet in hand at a corner v of it."""
     near.reach[0] = 0.0
