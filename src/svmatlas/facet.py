@@ -64,7 +64,7 @@ HIGH, LOW, SWAY = 0, 1, 2
 BASIS, TRIANGLE, INVERSE = 0, 1, 2
 ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
-SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, FROZEN = 0, 1, 2, 4, 6, 7, 8
+SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED = 0, 1, 2, 4, 6, 7, 8
 SCORES, SIGNS, LOWS, HIGHS = 3, 4, 5, 6
 CODE, CHECKED, SIGN = 0, 1, 2
 N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
@@ -108,7 +108,8 @@ class Task(NamedTuple):
 
     rows, columns, point, axis, probe, rank, anchor  as in Data;  sides, corners, side_axis, side_name  as in Region
     state (N,), jitter              the partition, and the factor of the jitter: 1 for decisions, 0 for solutions
-    pull (3, 2, d), drift           sums of w_i x_i over I+ and I- as HIGH + LOW + jitter SWAY, and a bound on their error
+    pull (3, 2, d + 1), drift       sums of w_i x_i over I+ and I- as HIGH + LOW + jitter SWAY, after HIGH the number of
+                                    points, and a bound on the error of the sums
     answers (n, 5)                  questions with their exact answers (polygon.py)
 
     then the maps of the facet:
@@ -123,7 +124,7 @@ class Task(NamedTuple):
     table (n_sides + 2 r + 2, 6)    lines with error bounds: sides, those of M, two of the pencil
     counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
                                     FILLED see fill_score; ANCHOR P or Q if M is all of that class (see there), else -1;
-                                    FROZEN numbers of points inside that are in the pull but not among the rows, by class
+                                    SIGNED see sign_points
 
     and the polygon (first half) with the one that a clip makes of it (second half):
 
@@ -194,7 +195,7 @@ def make_space(data: Data, region: Region) -> Space:
     table = np.zeros((n_sides + 2 * d + 2, 6))
     table[:n_sides, :3] = region.sides
     return Space(
-        members=np.zeros((3, n + d + 1), i),
+        members=np.full((3, n + d + 1), -1, i),
         column=np.zeros((13, 4, d)),
         square=np.zeros((3, d, d)),
         score=np.zeros((7, n)),
@@ -207,7 +208,7 @@ def make_space(data: Data, region: Region) -> Space:
         asked=np.zeros((2 * cap, 4), i),
         exact=np.zeros((cap, 9)),
         tally=np.zeros(6, i),
-        pull=np.zeros((3, 2, d)),
+        pull=np.zeros((3, 2, d + 1)),
         memory=make_memory(),
     )
 
@@ -241,6 +242,7 @@ def move_pull(rows, point, axis, pull, i, sign):
         s, f = two_sum(pull[HIGH, c, j], p)
         pull[HIGH, c, j], pull[LOW, c, j] = two_sum(s, pull[LOW, c, j] + (e + f))
         pull[SWAY, c, j] += rows[i, j] * sway
+    pull[HIGH, c, rows.shape[1]] += sign
 
 
 @kernel
@@ -260,24 +262,24 @@ def drift_of(data: Data, n_moves: int) -> float:
 
 @kernel
 def _gather(t):
-    """List M, count I, and round the pulls."""
-    n, m = t.state.size, 0
-    state, axis, signs = t.state, t.axis, t.score[SIGNS]
-    inside, positive = 0, 0
-    for i in range(n):
-        inside += state[i] == INSIDE
-        positive += (state[i] == INSIDE) & (axis[i] == P)
-        signs[i] = 1.0 - 2.0 * (state[i] == INSIDE)
-    t.counts[N_PULL] = t.counts[FROZEN] + positive
-    t.counts[N_PULL + 1] = t.counts[FROZEN + 1] + inside - positive
-    t.members[SLOT] = -1
-    for i in range(n):
-        if state[i] == MARGIN:
-            if m < t.rows.shape[1]:
-                t.members[MEMBER, m] = i
-                t.members[SLOT, i] = m
-            m += 1
+    """List M, and round the pulls."""
+    state, m = t.state, 0
+    for k in range(min(t.counts[SIZE], t.rows.shape[1])):
+        t.members[SLOT, t.members[MEMBER, k]] = -1
+    n = state.size - state.size % 8
+    words = state[:n].view(np.int64)
+    for w in range(words.size + state.size - n):  # eight points at a time, then the rest
+        first, end = (8 * w, 8 * w + 8) if w < words.size else (n + w - words.size, n + w - words.size + 1)
+        if w < words.size and words[w] & EIGHT_MARGINS == 0:
+            continue
+        for i in range(first, end):
+            if state[i] == MARGIN:
+                if m < t.rows.shape[1]:
+                    t.members[MEMBER, m] = i
+                    t.members[SLOT, i] = m
+                m += 1
     for c in range(2):
+        t.counts[N_PULL + c] = np.int64(t.pull[HIGH, c, t.rows.shape[1]])
         if t.counts[N_PULL + c] == 0:  # zero by structure, not up to rounding
             t.pull[:, c] = 0.0
         for j in range(t.rows.shape[1]):
@@ -287,6 +289,21 @@ def _gather(t):
     t.counts[PENCIL : PENCIL + 2] = -1
     t.counts[FILLED] += 1
     return m
+
+
+EIGHT_MARGINS = 0x0202020202020202
+"""The bit of MARGIN in eight states."""
+
+
+@kernel
+def sign_points(t):
+    """Fill row SIGNS, once for a facet."""
+    if t.counts[SIGNED] == t.counts[FILLED]:
+        return
+    t.counts[SIGNED] = t.counts[FILLED]
+    state, signs = t.state, t.score[SIGNS]
+    for i in range(state.size):
+        signs[i] = 1.0 - 2.0 * (state[i] == INSIDE)
 
 
 @kernel

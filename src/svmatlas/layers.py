@@ -44,7 +44,6 @@ from svmatlas.facet import (
     BETA,
     CODE,
     ETA,
-    FROZEN,
     INSIDE,
     LENGTH,
     MARGIN,
@@ -174,13 +173,17 @@ class Arena(NamedTuple):
     """All facets of a tile, those that wait included. Codes are those of the candidates."""
 
     key: Words  # (n,)
+    seat: Int32  # (n,) row of the next two, of facets that wait
     state: States  # (n, K)
-    pull: Floats  # (n, 3, 2, d) as in Task
+    pull: Floats  # (n, 3, 2, d + 1) as in Task
+    free: Int32  # seats that were left
+    parent: Int32  # (n,) the facet that named this one,
+    flips: Int32  # (n, 2) and the codes crossed from there, -1 for none
     layer: Int32  # (n,)
     tie: npt.NDArray[np.bool_]  # (n,) facets that the jitter made
     coarse: npt.NDArray[np.bool_]  # (n,) facets with corners that even double-double does not know well
-    told: Ints  # (m, 3) known corners of facets that wait, as linked lists: code, code, next
-    last_told: Ints  # (n,)
+    told: Int32  # (m, 3) known corners of facets that wait, as linked lists: code, code, next
+    last_told: Int32  # (n,)
     at: Ints  # (n + 1,) facet f has the places at[f] : at[f + 1] of the next three
     code: Int32  # the edges in order
     vertex: Words  # name of the corner at the end of the edge
@@ -188,12 +191,12 @@ class Arena(NamedTuple):
     table_key: Words  # open addressing, 0 for empty
     table_value: Int32  # numbers of facets
     spread: Floats  # (3, 2): least and largest coordinate of beta - m along f_1 and f_2; radius R, unused
-    counts: Ints  # DONE facets closed, NAMED facets, TOLD
+    counts: Ints  # DONE facets closed, NAMED facets, SEATS, FREE seats, TOLD, and the LAST of those free to be told anew
     memory: npt.NDArray[np.uint8]  # for the record of all this
     block: npt.NDArray[np.uint8]  # holds all of the above
 
 
-DONE, NAMED, TOLD = 0, 1, 2
+DONE, NAMED, SEATS, FREE, TOLD, LAST = range(6)
 PLACES = 5
 """Places for each facet: they have 4 edges on average."""
 LINE = 64
@@ -208,13 +211,17 @@ def make_arena(n: int, n_candidates: int, d: int, block: npt.NDArray[np.uint8]) 
     size = 1 << (2 * n).bit_length()
     fields: dict[str, tuple[Any, tuple[int, ...]]] = {
         "key": (np.uint64, (n,)),
+        "seat": (np.int32, (n,)),
         "state": (np.int8, (n, n_candidates)),
-        "pull": (np.float64, (n, 3, 2, d)),
+        "pull": (np.float64, (n, 3, 2, d + 1)),
+        "free": (np.int32, (n,)),
+        "parent": (np.int32, (n,)),
+        "flips": (np.int32, (n, 2)),
         "layer": (np.int32, (n,)),
         "tie": (np.bool_, (n,)),
         "coarse": (np.bool_, (n,)),
-        "told": (np.intp, (12 * n + 256, 3)),
-        "last_told": (np.intp, (n,)),
+        "told": (np.int32, (12 * n + 256, 3)),
+        "last_told": (np.int32, (n,)),
         "at": (np.intp, (n + 1,)),
         "code": (np.int32, (places,)),
         "vertex": (np.uint64, (places,)),
@@ -222,7 +229,7 @@ def make_arena(n: int, n_candidates: int, d: int, block: npt.NDArray[np.uint8]) 
         "table_key": (np.uint64, (size,)),
         "table_value": (np.int32, (size,)),
         "spread": (np.float64, (3, 2)),
-        "counts": (np.intp, (3,)),
+        "counts": (np.intp, (6,)),
         "memory": (np.uint8, (MEMORY,)),
     }
     sizes = [-(-np.dtype(kind).itemsize * math.prod(shape) // LINE) * LINE for kind, shape in fields.values()]
@@ -239,7 +246,7 @@ def make_arena(n: int, n_candidates: int, d: int, block: npt.NDArray[np.uint8]) 
 
 def larger(arena: Arena) -> Arena:
     """The same facets with room for twice as many."""
-    n, (_, n_candidates), d = arena.key.size, arena.state.shape, arena.pull.shape[3]
+    n, (_, n_candidates), d = arena.key.size, arena.state.shape, arena.pull.shape[3] - 1
     new = make_arena(2 * n, n_candidates, d, np.empty(0, dtype=np.uint8))
     for name in Arena._fields:
         if name != "block" and not name.startswith("table"):
@@ -300,7 +307,7 @@ def _cef(task, arena, f, hints):
         hints[n, 0], hints[n, 1] = arena.told[k, 0], arena.told[k, 1]
         n += 1
         k = arena.told[k, 2]
-    task.state, task.pull = arena.state[f], arena.pull[f]
+    task.state, task.pull = arena.state[arena.seat[f]], arena.pull[arena.seat[f]]
     return close_facet(task, hints[:n])
 
 
@@ -363,15 +370,41 @@ def _mef(task, arena, f, key, a, b):
             return -1
         arena.table_key[where], arena.table_value[where] = key, n
         arena.key[n], arena.last_told[n], arena.layer[n] = key, -1, arena.layer[f] + 1
-        _copy(arena.state[f], arena.state[n])
+        arena.parent[n], arena.flips[n, 0], arena.flips[n, 1] = f, a, (b if b != a else -1)
+        seat, own = _take_seat(arena), arena.seat[f]
+        arena.seat[n] = seat
+        _copy(arena.state[own], arena.state[seat])
         for part in range(3):
             for c in range(2):
-                _copy(arena.pull[f, part, c], arena.pull[n, part, c])
-        move(task.rows, task.point, task.axis, arena.state[n], arena.pull[n], a)
-        if b != a:
-            move(task.rows, task.point, task.axis, arena.state[n], arena.pull[n], b)
+                _copy(arena.pull[own, part, c], arena.pull[seat, part, c])
+        for step in range(2):
+            if arena.flips[n, step] >= 0:
+                move(task.rows, task.point, task.axis, arena.state[seat], arena.pull[seat], arena.flips[n, step])
         arena.counts[NAMED] += 1
     return arena.table_value[where]
+
+
+@kernel
+def _take_seat(arena):
+    """A row for the partition of a facet: one that was left last, so that few are in use."""
+    counts = arena.counts
+    if counts[FREE] > 0:
+        counts[FREE] -= 1
+        return arena.free[counts[FREE]]
+    counts[SEATS] += 1
+    return np.int32(counts[SEATS] - 1)
+
+
+@kernel
+def _leave(arena, f):
+    """Give up what only facets that wait need."""
+    counts, told, k = arena.counts, arena.told, arena.last_told[f]
+    arena.free[counts[FREE]] = arena.seat[f]
+    counts[FREE] += 1
+    while k >= 0:
+        following = told[k, 2]
+        told[k, 2], counts[LAST] = counts[LAST], k
+        k = following
 
 
 @kernel
@@ -383,7 +416,7 @@ def _copy(source, goal):
 @kernel
 def _tell(arena, f, facet, a, b):
     """Tell a facet that waits of a corner between two of its edges, once; of an edge alone if these are the same."""
-    if facet <= f or arena.counts[TOLD] == arena.told.shape[0]:
+    if facet <= f:
         return
     a, b = max(a, b), min(a, b)
     told = arena.told
@@ -392,10 +425,16 @@ def _tell(arena, f, facet, a, b):
         if told[k, 0] == a and told[k, 1] == b:
             return
         k = told[k, 2]
-    k = arena.counts[TOLD]
+    k = arena.counts[LAST]
+    if k >= 0:
+        arena.counts[LAST] = told[k, 2]
+    elif arena.counts[TOLD] < told.shape[0]:
+        k = arena.counts[TOLD]
+        arena.counts[TOLD] += 1
+    else:
+        return
     told[k, 0], told[k, 1], told[k, 2] = a, b, arena.last_told[facet]
     arena.last_told[facet] = k
-    arena.counts[TOLD] += 1
 
 
 @kernel
@@ -442,12 +481,9 @@ def _cv(task, words, arena, f, neighbour):
     return True
 
 
-@entry
-def _close_all(data, region, space, words, frozen, drift, moves, frame, answers, arena, hints, limit):
-    """The four steps for all facets that wait: CLOSED, FULL, PAUSED, ASKING, or what is impossible for the facet in hand."""
-    task, arena = make_task(data, region, space), make_record(arena, arena.memory)
-    task.counts[FROZEN], task.counts[FROZEN + 1] = frozen[0], frozen[1]
-    neighbour = np.empty(space.edge.shape[2], np.int64)
+@kernel
+def _close_some(task, words, drift, moves, frame, answers, arena, hints, neighbour, limit):
+    """The four steps for facets that wait."""
     f = arena.counts[DONE]
     task.answers = answers
     while f < arena.counts[NAMED]:
@@ -466,10 +502,20 @@ def _close_all(data, region, space, words, frozen, drift, moves, frame, answers,
         arena.tie[f] = not arena.coarse[f] and is_tie(task)
         if not (_mev(task, words, arena, f, neighbour) and _cv(task, words, arena, f, neighbour)):
             return FULL
+        _leave(arena, f)
         task.answers = answers[:0]
         f += 1
         arena.counts[DONE] = f
     return CLOSED
+
+
+@entry
+def _close_all(data, region, space, words, drift, moves, frame, answers, arena, hints, limit):
+    """The four steps for all facets that wait: CLOSED, FULL, PAUSED, ASKING, or what is impossible for the facet in hand."""
+    task, neighbour = make_task(data, region, space), np.empty(space.edge.shape[2], np.int64)
+    return _close_some(
+        task, words, drift, moves, frame, answers, make_record(arena, arena.memory), hints, neighbour, limit
+    )
 
 
 @entry
@@ -494,9 +540,34 @@ def _judge(data, region, space, states, drift, at, code, tie, coarse):
 def _plant(arena, key, state, pull):
     """The first facet."""
     arena.key[0], arena.state[0], arena.pull[0], arena.layer[0], arena.last_told[0] = key, state, pull, 0, -1
+    arena.seat[0], arena.parent[0], arena.flips[0] = 0, -1, -1
     where = find(arena.table_key, key)
     arena.table_key[where], arena.table_value[where] = key, 0
-    arena.counts[NAMED] = 1
+    arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST] = 1, 1, -1
+
+
+@entry
+def states_of(facets, parent, flips, start):
+    """Partitions of some facets: the way up to the first facet, then all flips on the way down."""
+    out = np.empty((facets.size, start.size), np.int8)
+    path = np.empty(64, np.int64)
+    for n in range(facets.size):
+        depth, f = 0, facets[n]
+        while f >= 0:
+            if depth == path.size:
+                path = np.concatenate((path, np.empty(path.size, np.int64)))
+            path[depth] = f
+            depth += 1
+            f = parent[f]
+        state = out[n]
+        for i in range(start.size):
+            state[i] = start[i]
+        for k in range(depth - 1, -1, -1):
+            for step in range(2):
+                code = flips[path[k], step]
+                if code >= 0:
+                    cross(state, code)
+    return out
 
 
 @entry
@@ -534,9 +605,15 @@ class Facets(NamedTuple):
     corner: Floats
     start: States  # (N,) partition of facet 0
     which: Ints  # the candidates
-    state: States  # (F, K) of the candidates
+    parent: Int32  # (F,) the facet of the tile that named this one, and
+    flips: Int32  # (F, 2) the codes of candidates crossed from there, -1 for none
     outcome: int  # CLOSED, FULL, PAUSED, or EMPTY if the start is not in the tile
     spread: Floats  # see Arena
+
+    def state(self, f: int) -> States:
+        """Partition of a facet."""
+        (state,) = states_of(np.array([f]), self.parent, self.flips, self.start[self.which])
+        return full_state(self.start, self.which, state)
 
 
 class Engine:
@@ -567,15 +644,13 @@ class Engine:
         pull_of(self.data, start, pull)
         _plant(arena, key_of(start, self.words), start[which], pull)
         words = self.words.reshape(-1, 2)[which].ravel()
-        inside = np.bincount(self.data.axis[start == INSIDE], minlength=2)
-        frozen = inside - np.bincount(data.axis[start[which] == INSIDE], minlength=2)
         hints = np.empty((CROWD, 2), dtype=np.intp)
         answers, last = np.empty((0, 5), dtype=np.intp), -1
         while True:
             space.tally[N_REFINED] = 0
             limit = int(min(max_facets, arena.counts[DONE] + CHUNK))
             outcome = _close_all(
-                data, region, space, words, frozen, self.drift, start.size, frame.axes, answers, arena, hints, limit
+                data, region, space, words, self.drift, start.size, frame.axes, answers, arena, hints, limit
             )
             self.n_refined += int(space.tally[N_REFINED])
             f = int(arena.counts[DONE])
@@ -586,10 +661,10 @@ class Engine:
                 continue
             if outcome != ASKING:
                 break
-            new = self._answer(region, start, which, arena.state[f], space.asked[: space.tally[N_ASKED]])
+            new = self._answer(region, start, which, arena.state[arena.seat[f]], space.asked[: space.tally[N_ASKED]])
             answers, last = (np.concatenate([answers, new]) if f == last else new), f
         if outcome not in (CLOSED, FULL, PAUSED) and not (outcome == EMPTY and f == 0):
-            state = full_state(start, which, arena.state[f])
+            state = full_state(start, which, arena.state[arena.seat[f]])
             sets = [np.flatnonzero(state == s).tolist() for s in (MARGIN, INSIDE)]
             raise EngineError(f"a facet without area (outcome {outcome}): margin {sets[0]}, inside {sets[1]}")
         facets = self._compact(region, start, which, arena, outcome)
@@ -628,7 +703,8 @@ class Engine:
         for f in np.flatnonzero(arena.coarse[:n]):
             place = slice(arena.at[f], arena.at[f + 1])
             codes = _rename(arena.code[place].astype(np.intp), which).tolist()
-            corners, tie = settle(self._exact(region), full_state(start, which, arena.state[f]), codes)
+            (state,) = states_of(np.array([f]), arena.parent, arena.flips, start[which])
+            corners, tie = settle(self._exact(region), full_state(start, which, state), codes)
             known = arena.corner[place] == 0.0  # zero by structure
             arena.corner[place] = np.where(known, 0.0, np.maximum(corners, 0.0))
             arena.tie[f] = tie
@@ -637,7 +713,8 @@ class Engine:
         code[code < 0] = -1 - region.name[-1 - code[code < 0]]
         return Facets(
             arena.key[:n].copy(), arena.tie[:n].copy(), arena.at[: n + 1].copy(), code, arena.vertex[:end].copy(),
-            arena.corner[:end].copy(), start, which, arena.state[:n].copy(), outcome, arena.spread.copy(),
+            arena.corner[:end].copy(), start, which, arena.parent[:n].copy(), arena.flips[:n].copy(), outcome,
+            arena.spread.copy(),
         )  # fmt: skip
 
 

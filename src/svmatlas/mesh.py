@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from svmatlas.doubledouble import entry, owner
 from svmatlas.facet import CUT, Region
-from svmatlas.layers import Engine, Facets, Words, corner_of_triangle, cross, find, full_state, key_of, opposite
+from svmatlas.layers import Engine, Facets, Words, corner_of_triangle, find, key_of, opposite, states_of
 from svmatlas.polygon import is_far, is_suspect
 
 Floats = npt.NDArray[np.float64]
@@ -110,7 +110,7 @@ class Joiner:
         known = np.flatnonzero(np.isin(self.first.key, whole))
         if known.size == 0:
             raise ValueError("the exploration was stopped before a single facet was known: give it more time")
-        return full_state(self.first.start, self.first.which, self.first.state[known[0]])
+        return self.first.state(int(known[0]))
 
 
 def _take(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
@@ -340,31 +340,3 @@ def _join_at_infinity(names: Words, corners: Floats, slot_edge: Int32, code: Int
     _, group = connected_components(graph @ graph.T, directed=False)
     _, first = np.unique(group, return_index=True)
     names[infinite] = unique[first[group]][label]
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Partitions
-
-
-@entry
-def states_of(facets, parent, flips, start):
-    """Partitions of some facets: the way up to the first facet, then all flips on the way down."""
-    out = np.empty((facets.size, start.size), np.int8)
-    path = np.empty(64, np.int64)
-    for n in range(facets.size):
-        depth, f = 0, facets[n]
-        while f >= 0:
-            if depth == path.size:
-                path = np.concatenate((path, np.empty(path.size, np.int64)))
-            path[depth] = f
-            depth += 1
-            f = parent[f]
-        state = out[n]
-        for i in range(start.size):
-            state[i] = start[i]
-        for k in range(depth - 1, -1, -1):
-            for step in range(2):
-                code = flips[path[k], step]
-                if code >= 0:
-                    cross(state, code)
-    return out

@@ -72,6 +72,7 @@ from svmatlas.facet import (
     score_at,
     score_sway,
     score_tied,
+    sign_points,
     slope,
     slope_dd,
     solve_maps,
@@ -470,6 +471,7 @@ def _check_scores(t, j):
         size, d = t.bound[LENGTH, c], v[3 + c]
         per_norm += (t.bound[ETA, c] + tiny * size) * (v[c] + d) + size * d
     fixed = 8.0 * UNIT * v[2] + 2.0 * v[5]
+    sign_points(t)
     score_at(t, v[0], v[1], v[2])
     score, signs, target, jitter = t.score[SCORES], t.score[SIGNS], v[2], t.jitter
     _leave_out(t, j, score)
@@ -719,6 +721,7 @@ def _bound_all(t, origin, shift):
     Upper bounds are written negated, so that the tightest is the largest; points of M get bounds that never are. A loop
     without branches.
     """
+    sign_points(t)
     n = t.state.size
     axis, slope, sway, rest = t.axis, t.score[P], t.score[Q], t.score[L]
     signs, lows, highs = t.score[SIGNS], t.score[LOWS], t.score[HIGHS]

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.facet import CUT, INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q, Region
-from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, full_state, make_words, uncertain
+from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, make_words, uncertain
 from svmatlas.maps import affine_maps
 from svmatlas.polygon import EMPTY
 from svmatlas.problem import Bounds, Problem, make_region, make_tile
@@ -85,7 +85,7 @@ class Surveyor:
         self.words = make_words(problem.n_points, np.random.default_rng(problem.seed))
         self.region = make_region(bounds, problem.cost_exponent)
         self.engine = Engine(problem.data, self.words)
-        self.seeds: deque[tuple[tuple[float, float], States, Ints, States]] = deque(maxlen=SEEDS)
+        self.seeds: deque[tuple[tuple[float, float], States]] = deque(maxlen=SEEDS)
         self.known: dict[tuple[float, float], States] = {}
         self.complete = True
         self.n_tiles = 0  # finished, and
@@ -194,7 +194,7 @@ class Surveyor:
         if share == 0.5:
             for seed in list(self.seeds):
                 if _touches(tile, seed[0]):
-                    return full_state(*seed[1:])
+                    return seed[1]
         return self._known(*(_between(*bound, share, self._unit) for bound in tile))
 
     def _remember(self, facets: Facets) -> None:
@@ -215,7 +215,7 @@ class Surveyor:
             for value in np.unique(fixed):
                 k = edges[fixed == value][np.argmax(length[edges[fixed == value], axis])]
                 middle = (a[k] + b[k]) / 2
-                seed = (float(middle[0]), float(middle[1])), facets.start, facets.which, facets.state[facet[k]].copy()
+                seed = (float(middle[0]), float(middle[1])), facets.state(int(facet[k]))
                 self.seeds.appendleft(seed)
 
     @property

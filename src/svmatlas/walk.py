@@ -29,7 +29,6 @@ from svmatlas.facet import (
     CODE,
     CROSS,
     ETA,
-    FROZEN,
     INSIDE,
     LENGTH,
     MARGIN,
@@ -163,7 +162,6 @@ class Near(NamedTuple):
     which: npt.NDArray[np.intp]  # which points they are
     place: npt.NDArray[np.intp]  # (N,) where each point is among them, -1 for points far off
     weights: Floats  # beta_0
-    frozen: npt.NDArray[np.int64]  # (2,) how many points far off are inside the margin, by class
     reach: Floats  # (1,) 0: not known
     entry: Floats  # (3,) where the path entered the facet in hand
     patience: npt.NDArray[np.int64]  # (2,) events to wait before the points nearby are tried again; length of the last wait
@@ -179,7 +177,7 @@ def make_near(data: Data, region: Region) -> Near:
     )
     return Near(
         near, make_space(near, region), np.zeros(size, np.int8), np.zeros(size, np.intp), np.full(n, -1), np.zeros(d),
-        np.zeros(2, np.int64), np.zeros(1), np.zeros(3), np.zeros(2, np.int64),
+        np.zeros(1), np.zeros(3), np.zeros(2, np.int64),
     )  # fmt: skip
 
 
@@ -211,7 +209,6 @@ def _is_in_reach(t, near):
 @kernel
 def _exit_nearby(t, near, line, goal):
     """``find_exit`` with the points nearby: ASKING where that does not decide it, PUT_OFF where it is out of reach."""
-    t.counts[FROZEN], t.counts[FROZEN + 1] = near.frozen[0], near.frozen[1]
     if not solve_maps(t):
         return ASKING, goal
     tabulate_margin(t)
@@ -257,7 +254,6 @@ def _look_around(t, maps, v, near):
     reach = np.partition(slack, near.which.size)[near.which.size]
     if not (0.0 < reach < np.inf):
         return
-    near.frozen[:] = 0
     n = 0
     for i in range(slack.size):
         near.place[i] = -1
@@ -267,8 +263,6 @@ def _look_around(t, maps, v, near):
             near.data.columns[:, n] = t.rows[i]
             near.data.point[:, n] = t.point[:, i]
             n += 1
-        elif t.state[i] == INSIDE:
-            near.frozen[t.axis[i]] += 1
     if n == near.which.size:  # fewer only where slacks are equal
         near.reach[0] = reach
 
