@@ -46,6 +46,16 @@ def owner(function: Callable[..., Any]) -> Any:
     return njit(**INNER | {"_nrt": True})(function)
 
 
+def piece(function: Callable[..., Any]) -> Any:
+    """Make a function part of the one kernel that calls it: the large ones would else be compiled once more by themselves."""
+    return njit(**INNER | {"inline": "always"})(function)
+
+
+def caller(function: Callable[..., Any]) -> Any:
+    """Compile a kernel that Python calls and that makes no arrays."""
+    return njit(**OPTIONS | {"_nrt": False})(function)
+
+
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls."""
     return njit(**OPTIONS)(function)

@@ -183,7 +183,8 @@ class Space(NamedTuple):
     exact: Floats
     tally: Ints
     pull: Floats
-    memory: npt.NDArray[np.uint8]
+    neighbour: Ints  # scratch of layers.py
+    memory: npt.NDArray[np.uint8]  # for the record
 
 
 def make_space(data: Data, region: Region) -> Space:
@@ -209,6 +210,7 @@ def make_space(data: Data, region: Region) -> Space:
         exact=np.zeros((cap, 9)),
         tally=np.zeros(6, i),
         pull=np.zeros((3, 2, d + 1)),
+        neighbour=np.zeros(cap, i),
         memory=make_memory(),
     )
 

@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import UNIT, entry, kernel
+from svmatlas.doubledouble import UNIT, caller, entry, kernel, piece
 from svmatlas.exact import ExactProblem, answer, settle
 from svmatlas.facet import (
     BETA,
@@ -299,7 +299,7 @@ def move(rows, point, axis, state, pull, code):
 # 1. CEF
 
 
-@kernel
+@piece
 def _cef(task, arena, f, hints):
     """Close facet f."""
     n, k = 0, arena.last_told[f]
@@ -443,10 +443,10 @@ def _mev(task, words, arena, f, neighbour):
     for k in range(arena.at[f], arena.at[f + 1]):
         code, n = arena.code[k], -1
         if code >= 0:
-            n = _mef(task, arena, f, arena.key[f] ^ words[code], code, code)
+            n = _mef(task, arena, f, arena.key[f] ^ words[code], np.int64(code), np.int64(code))
             if n < 0:
                 return False
-            _tell(arena, f, n, code, code)
+            _tell(arena, f, n, np.int64(code), np.int64(code))
         neighbour[k - arena.at[f]] = n
     return True
 
@@ -461,7 +461,7 @@ def _cv(task, words, arena, f, neighbour):
     first, end = arena.at[f], arena.at[f + 1]
     for k in range(first, end):
         after = k + 1 if k + 1 < end else first
-        v, a, b = arena.corner[k], arena.code[k], arena.code[after]
+        v, a, b = arena.corner[k], np.int64(arena.code[k]), np.int64(arena.code[after])
         beyond, other = neighbour[k - first], neighbour[after - first]
         far, x, y = opposite(words, task.axis, task.side_axis, arena.key[f], a, b, v)
         if far == np.uint64(0):
@@ -481,9 +481,11 @@ def _cv(task, words, arena, f, neighbour):
     return True
 
 
-@kernel
-def _close_some(task, words, drift, moves, frame, answers, arena, hints, neighbour, limit):
-    """The four steps for facets that wait."""
+@caller
+def _close_all(data, region, space, words, drift, moves, frame, answers, arena, hints, limit):
+    """The four steps for all facets that wait: CLOSED, FULL, PAUSED, ASKING, or what is impossible for the facet in hand."""
+    task, arena = make_task(data, region, space), make_record(arena, arena.memory)
+    neighbour = space.neighbour
     f = arena.counts[DONE]
     task.answers = answers
     while f < arena.counts[NAMED]:
@@ -510,15 +512,6 @@ def _close_some(task, words, drift, moves, frame, answers, arena, hints, neighbo
 
 
 @entry
-def _close_all(data, region, space, words, drift, moves, frame, answers, arena, hints, limit):
-    """The four steps for all facets that wait: CLOSED, FULL, PAUSED, ASKING, or what is impossible for the facet in hand."""
-    task, neighbour = make_task(data, region, space), np.empty(space.edge.shape[2], np.int64)
-    return _close_some(
-        task, words, drift, moves, frame, answers, make_record(arena, arena.memory), hints, neighbour, limit
-    )
-
-
-@entry
 def _judge(data, region, space, states, drift, at, code, tie, coarse):
     """Close facets again whose edges and corners are known, and see whether they are ties."""
     task = make_task(data, region, space)
@@ -534,16 +527,6 @@ def _judge(data, region, space, states, drift, at, code, tie, coarse):
         outcome = close_facet(task, hints)
         coarse[f] = outcome != CLOSED or has_coarse(task) or is_far(task.corner[0], task.tally[N_CORNERS])
         tie[f] = not coarse[f] and is_tie(task)
-
-
-@entry
-def _plant(arena, key, state, pull):
-    """The first facet."""
-    arena.key[0], arena.state[0], arena.pull[0], arena.layer[0], arena.last_told[0] = key, state, pull, 0, -1
-    arena.seat[0], arena.parent[0], arena.flips[0] = 0, -1, -1
-    where = find(arena.table_key, key)
-    arena.table_key[where], arena.table_value[where] = key, 0
-    arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST] = 1, 1, -1
 
 
 @entry
@@ -640,9 +623,7 @@ class Engine:
         while room > max(capacity, SMALL):
             room //= 2
         arena = make_arena(min(capacity, room), which.size, data.rows.shape[1], block)
-        pull = np.empty(arena.pull.shape[1:])
-        pull_of(self.data, start, pull)
-        _plant(arena, key_of(start, self.words), start[which], pull)
+        self._plant(arena, start, which)
         words = self.words.reshape(-1, 2)[which].ravel()
         hints = np.empty((CROWD, 2), dtype=np.intp)
         answers, last = np.empty((0, 5), dtype=np.intp), -1
@@ -670,6 +651,14 @@ class Engine:
         facets = self._compact(region, start, which, arena, outcome)
         self.blocks.append((max(SMALL, arena.key.size), arena.block))
         return facets
+
+    def _plant(self, arena: Arena, start: States, which: Ints) -> None:
+        """The first facet."""
+        arena.key[0], arena.state[0], arena.seat[0] = key_of(start, self.words), start[which], 0
+        arena.layer[0], arena.parent[0], arena.flips[0], arena.last_told[0] = 0, -1, -1, -1
+        pull_of(self.data, start, arena.pull[0])
+        _enter(arena.table_key, arena.table_value, arena.key[:1])
+        arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST] = 1, 1, -1
 
     def judge(self, region: Region, states: States, at: Ints, code: Int32) -> npt.NDArray[np.bool_]:
         """Which of some whole facets with given edges are ties."""

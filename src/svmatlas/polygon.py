@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel, largest
+from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel, largest, piece
 from svmatlas.facet import (
     ANCHOR,
     BETA_HI,
@@ -920,7 +920,7 @@ def _pencil_known(t, hints):
     return True
 
 
-@kernel
+@piece
 def _attempt(t, hints):
     """Close the facet with the precision that its maps have."""
     t.tally[N_ASKED] = 0
