@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, Region
 from svmatlas.files import export, save
+from svmatlas.layers import states_of
 from svmatlas.limits import Limit, first_limit, way_to
 from svmatlas.locate import NOWHERE, Locator
-from svmatlas.mesh import Mesh, states_of
+from svmatlas.mesh import Mesh
 from svmatlas.problem import DROPPED, ZERO, Bounds, Problem, check_rows, make_region
 from svmatlas.solve import ALARM, Solution, solution_maps, solve, solve_exactly
 from svmatlas.validate import Report, validate

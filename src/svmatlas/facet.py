@@ -256,6 +256,17 @@ def sum_pull(rows, point, axis, state, pull):
             move_pull(rows, point, axis, pull, i, 1.0)
 
 
+@kernel
+def follow_pull(rows, point, axis, before, state, pull):
+    """The pulls of a partition from those of another one; returns the number of moves."""
+    moves = 0
+    for i in range(state.size):
+        if before[i] != state[i] and (before[i] == INSIDE or state[i] == INSIDE):
+            move_pull(rows, point, axis, pull, i, 1.0 if state[i] == INSIDE else -1.0)
+            moves += 1
+    return moves
+
+
 def drift_of(data: Data, n_moves: int) -> float:
     """Bound on the error of pulls after so many moves: each is a double-double addition, in the jitter one of doubles."""
     size = data.point[NORM] @ np.abs(data.point[[WEIGHT, WEIGHT_LO]].T)

@@ -531,20 +531,22 @@ def _judge(data, region, space, states, drift, at, code, tie, coarse):
 
 @entry
 def states_of(facets, parent, flips, start):
-    """Partitions of some facets: the way up to the first facet, then all flips on the way down."""
+    """Partitions of some facets: the way up to the first facet or to one before in the list, then all flips down again."""
     out = np.empty((facets.size, start.size), np.int8)
     path = np.empty(64, np.int64)
     for n in range(facets.size):
-        depth, f = 0, facets[n]
-        while f >= 0:
+        depth, f, known = 0, facets[n], -1
+        while f >= 0 and known < 0:
             if depth == path.size:
                 path = np.concatenate((path, np.empty(path.size, np.int64)))
             path[depth] = f
             depth += 1
             f = parent[f]
+            if 0 <= f - facets[0] < n and facets[f - facets[0]] == f:  # of facets in a row
+                known = f - facets[0]
         state = out[n]
         for i in range(start.size):
-            state[i] = start[i]
+            state[i] = start[i] if known < 0 else out[known, i]
         for k in range(depth - 1, -1, -1):
             for step in range(2):
                 code = flips[path[k], step]
@@ -630,9 +632,7 @@ class Engine:
         while True:
             space.tally[N_REFINED] = 0
             limit = int(min(max_facets, arena.counts[DONE] + CHUNK))
-            outcome = _close_all(
-                data, region, space, words, self.drift, start.size, frame.axes, answers, arena, hints, limit
-            )
+            outcome = _close_all(data, region, space, words, self.drift, start.size, frame.axes, answers, arena, hints, limit)
             self.n_refined += int(space.tally[N_REFINED])
             f = int(arena.counts[DONE])
             if outcome == FULL and 2 * arena.key.size <= capacity:

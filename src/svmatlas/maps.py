@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import entry
+from svmatlas.doubledouble import caller
 from svmatlas.exact import ExactFacet, ExactProblem
 from svmatlas.facet import (
     ALPHA,
@@ -22,6 +22,7 @@ from svmatlas.facet import (
     Data,
     Region,
     drift_of,
+    follow_pull,
     make_space,
     make_task,
     refine,
@@ -32,13 +33,18 @@ from svmatlas.facet import (
 Floats = npt.NDArray[np.float64]
 
 
-@entry
+@caller
 def _affine_maps(data, region, space, states, drift, jitter, accuracy, alpha, beta, hopeless):
     task = make_task(data, region, space)
-    task.jitter, task.drift = jitter, drift
+    task.jitter = jitter
+    moves = task.state.size
     for f in range(states.shape[0]):
         task.state = states[f]
-        sum_pull(task.rows, task.point, task.axis, task.state, task.pull)
+        if f == 0:
+            sum_pull(task.rows, task.point, task.axis, task.state, task.pull)
+        else:
+            moves += follow_pull(task.rows, task.point, task.axis, states[f - 1], task.state, task.pull)
+        task.drift = drift * moves
         solve_maps(task)
         hopeless[f] = task.counts[REFINED] == -1
         bad = False
@@ -73,7 +79,7 @@ def affine_maps(
     """
     (n, d), count = data.rows.shape, states.shape[0]
     alpha, beta, hopeless = np.zeros((count, 3, n)), np.zeros((count, 3, d)), np.zeros(count, dtype=bool)
-    _affine_maps(data, region, make_space(data, region), states, drift_of(data, n), jitter, accuracy, alpha, beta, hopeless)
+    _affine_maps(data, region, make_space(data, region), states, drift_of(data, 1), jitter, accuracy, alpha, beta, hopeless)
     if hopeless.any():
         problem = ExactProblem(data, region, jitter)
         for f in np.flatnonzero(hopeless):

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
-from svmatlas.doubledouble import entry
-from svmatlas.facet import MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, P
+from svmatlas.doubledouble import caller, entry, kernel, largest
+from svmatlas.facet import INSIDE, MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, P
 from svmatlas.maps import affine_maps
 from svmatlas.mesh import BOUNDARY, OPEN, Mesh
 from svmatlas.progress import make_bar
@@ -48,8 +48,8 @@ THINNEST = 2.0**-32
 POLISH = 1e-10
 """Maps with entries that have a larger relative error bound than this are refined before they are checked."""
 
-CHUNK = 128
-"""Facets whose conditions are checked at once: some (128, 3, N) arrays."""
+CHUNK, BLOCK = 128, 8192
+"""Facets whose conditions are checked at once: some (128, 3, N) arrays; and those whose partitions are found at once."""
 
 SCALES = (2.0**-20, 1.0, 2.0**20)
 """Factors of each cost at which the coverage is measured: around costs of 1e-6, 1 and 1e6 (in units of the data)."""
@@ -151,26 +151,30 @@ def _check_vertices(mesh: Mesh, complete: bool) -> list[str]:
 # Geometry
 
 
-def _areas(corners: Floats, at: npt.NDArray[np.intp], a: float, b: float) -> tuple[Floats, Floats]:
+@entry
+def _areas(vertices, corners, at, a, b):
     """Signed area of each facet in barycentric coordinates of (a p, b q, l), and its largest relative determinant."""
-    v = corners * (a, b, 1.0)
-    v = v / v.sum(axis=1, keepdims=True)
-    first = np.repeat(at[:-1], np.diff(at))
-    before = np.arange(first.size) - 1
-    before[at[:-1]] = at[1:] - 1
-    x, y, z = v[first], v[before], v
-    plus = np.column_stack([y[:, 1] * z[:, 2], y[:, 2] * z[:, 0], y[:, 0] * z[:, 1]])
-    minus = np.column_stack([y[:, 2] * z[:, 1], y[:, 0] * z[:, 2], y[:, 1] * z[:, 0]])
-    det, size = np.einsum("ij,ij->i", x, plus - minus), np.einsum("ij,ij->i", x, plus + minus)
-    relative = np.divide(det, size, out=np.zeros_like(det), where=size > 0)
-    highest, lowest = np.maximum.reduceat(relative, at[:-1]), np.minimum.reduceat(relative, at[:-1])
-    return np.add.reduceat(det, at[:-1]), np.where(highest > -lowest, highest, lowest)
+    areas, sizes = np.zeros(at.size - 1), np.zeros(at.size - 1)
+    v = np.empty((3, 3))
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            for n, place in enumerate((at[f], (k if k > at[f] else at[f + 1]) - 1, k)):
+                p, q, l = vertices[corners[place]]
+                total = a * p + b * q + l
+                v[n, 0], v[n, 1], v[n, 2] = a * p / total, b * q / total, l / total
+            x, y, z = v[0], v[1], v[2]
+            det = x[0] * (y[1] * z[2] - y[2] * z[1]) + x[1] * (y[2] * z[0] - y[0] * z[2]) + x[2] * (y[0] * z[1] - y[1] * z[0])
+            size = x[0] * (y[1] * z[2] + y[2] * z[1]) + x[1] * (y[2] * z[0] + y[0] * z[2]) + x[2] * (y[0] * z[1] + y[1] * z[0])
+            areas[f] += det
+            if abs(det) > abs(sizes[f]) * size:
+                sizes[f] = det / size
+    return areas, sizes
 
 
 def _rounding(atlas: Atlas) -> float:
     """Rounding of a coverage: areas are differences of products, which are large against the area of a thin region."""
     n = atlas._region.corners.shape[0]
-    _, relative = _areas(atlas._region.corners, np.array([0, n]), 1.0, 1.0)
+    _, relative = _areas(atlas._region.corners, np.arange(n, dtype=np.int32), np.array([0, n]), 1.0, 1.0)
     return float(2.0**-48 / abs(relative[0]))
 
 
@@ -178,12 +182,11 @@ def _coverage(atlas: Atlas) -> tuple[float, npt.NDArray[np.intp]]:
     """The coverage furthest from 1 over all scales, and the true facets that are turned over."""
     mesh, region = atlas._mesh, atlas._region
     n = region.corners.shape[0]
-    corners = mesh.vertices[mesh.facet_vertices]
     worst = 1.0
     for a in SCALES:
         for b in SCALES:
-            whole, _ = _areas(region.corners, np.array([0, n]), a, b)
-            areas, sizes = _areas(corners, mesh.facet_at, a, b)
+            whole, _ = _areas(region.corners, np.arange(n, dtype=np.int32), np.array([0, n]), a, b)
+            areas, sizes = _areas(mesh.vertices, mesh.facet_vertices, mesh.facet_at, a, b)
             share = float(areas.sum() / whole[0])
             worst = share if abs(share - 1) > abs(worst - 1) else worst
     return worst, np.flatnonzero((sizes < -THINNEST) & ~mesh.facet_tie)
@@ -193,51 +196,79 @@ def _coverage(atlas: Atlas) -> tuple[float, npt.NDArray[np.intp]]:
 # Optimality
 
 
+def _violations_of(atlas: Atlas, facets: npt.NDArray[np.intp]) -> Floats:
+    """The same for any number of facets in a row."""
+    states = atlas._states(facets)
+    return np.concatenate([_violations(atlas, int(facets[k]), states[k : k + CHUNK]) for k in range(0, facets.size, CHUNK)])
+
+
 def _violations(atlas: Atlas, first: int, states: npt.NDArray[np.int8]) -> Floats:
     """Largest relative violation of the conditions of optimality at the corners of facets ``first``, ..., with jitter."""
     data, mesh = atlas._problem.data, atlas._mesh
     alpha, beta = affine_maps(data, atlas._region, states, jitter=1.0, accuracy=POLISH)
     scores, lengths = beta @ data.columns, np.linalg.norm(beta, axis=2)
     at = mesh.facet_at[first : first + states.shape[0] + 1]
-    worst: Floats = _worst_corners(
-        mesh.vertices, at, mesh.facet_vertices, states, alpha, scores, lengths, data.point, data.axis
-    )
+    worst, ratio = np.zeros(states.shape[0]), np.empty((2, states.shape[1]))
+    _worst_corners(mesh.vertices, at, mesh.facet_vertices, states, alpha, scores, lengths, data.point, data.axis, ratio, worst)
     return worst
 
 
-@entry
-def _worst_corners(vertices, at, corners, states, alpha, scores, lengths, point, axis):
+@caller
+def _worst_corners(vertices, at, corners, states, alpha, scores, lengths, point, axis, ratio, out):
     """Per facet the largest violation over its corners and all points, relative to the size of its terms."""
-    out = np.zeros(states.shape[0])
     for f in range(states.shape[0]):
+        state, sign = states[f], ratio[1]
+        for i in range(state.size):
+            sign[i] = 1.0 * (state[i] == INSIDE) - 1.0 * (state[i] == OUTSIDE)
         for j in range(at[f], at[f + 1]):
-            p, q, l = vertices[corners[j]]
-            length = lengths[f, 0] * p + lengths[f, 1] * q + lengths[f, 2] * l
-            for i in range(states.shape[1]):
-                if states[f, i] == MARGIN:
-                    a, b, c = alpha[f, 0, i] * p, alpha[f, 1, i] * q, alpha[f, 2, i] * l
-                    bound = (point[WEIGHT, i] + point[WEIGHT_LO, i]) * (p if axis[i] == P else q)
-                    wrong = max(-(a + b + c), a + b + c - bound)
+            v = vertices[corners[j]]
+            length = lengths[f, 0] * v[0] + lengths[f, 1] * v[1] + lengths[f, 2] * v[2]
+            _score_ratios(scores[f], v[0], v[1], v[2], sign, length, point[NORM], point[TARGET_LO], ratio[0])
+            for i in range(state.size):
+                if state[i] == MARGIN:
+                    a, b, c = alpha[f, 0, i] * v[0], alpha[f, 1, i] * v[1], alpha[f, 2, i] * v[2]
+                    bound = (point[WEIGHT, i] + point[WEIGHT_LO, i]) * (v[0] if axis[i] == P else v[1])
                     size = abs(a) + abs(b) + abs(c) + bound
-                else:
-                    wrong = scores[f, 0, i] * p + scores[f, 1, i] * q + scores[f, 2, i] * l
-                    wrong -= l * (1.0 + point[TARGET_LO, i])
-                    wrong = -wrong if states[f, i] == OUTSIDE else wrong
-                    size = length * point[NORM, i] + l
-                if not wrong <= out[f] * size:  # also where one of them is not a number
-                    out[f] = wrong / size if wrong < np.inf and 0.0 < size < np.inf else np.inf
-    return out
+                    wrong = max(-(a + b + c), a + b + c - bound)
+                    ratio[0, i] = wrong / size if wrong > 0.0 else wrong - wrong  # zero, if it is a number
+            out[f] = max(out[f], _largest(ratio[0]) if _count_wrong(ratio[0]) == 0 else np.inf)
+
+
+@kernel
+def _score_ratios(scores, v0, v1, v2, sign, length, norm, low, out):
+    """Violation of the score lines at one corner, zero for points of M."""
+    for i in range(out.size):
+        wrong = scores[0, i] * v0 + scores[1, i] * v1 + scores[2, i] * v2 - v2 * (1.0 + low[i])
+        size = length * norm[i] + v2
+        out[i] = sign[i] * wrong / (size if size > 0.0 else 1.0)
+
+
+@kernel
+def _count_wrong(values):
+    """How many are infinite or not a number."""
+    count = 0
+    for i in range(values.size):
+        count += not abs(values[i]) < np.inf
+    return count
+
+
+@largest
+def _largest(values):
+    top = 0.0
+    for i in range(values.size):
+        top = values[i] if values[i] > top else top
+    return top
 
 
 def _check_kkt(atlas: Atlas, progress: bool, n_jobs: int | None) -> tuple[float, int]:
     """The largest violation over all facets, and where."""
     n = atlas._mesh.facet_layer.size
-    pieces = [np.arange(first, min(first + CHUNK, n)) for first in range(0, n, CHUNK)]
+    pieces = [np.arange(first, min(first + BLOCK, n)) for first in range(0, n, BLOCK)]
     worst, where = 0.0, -1
     bar = make_bar(" facets", n) if progress else nullcontext()
     jobs = 1 if n_jobs is None else int(effective_n_jobs(n_jobs))
     with bar as shown, ThreadPoolExecutor(jobs) as pool:
-        found = pool.map(lambda facets: _violations(atlas, int(facets[0]), atlas._states(facets)), pieces)
+        found = pool.map(lambda facets: _violations_of(atlas, facets), pieces)
         for facets, violations in zip(pieces, found, strict=True):
             if violations.max() > worst:
                 worst, where = float(violations.max()), int(facets[violations.argmax()])
