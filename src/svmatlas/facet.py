@@ -111,12 +111,15 @@ class Task(NamedTuple):
     pull (3, 2, d + 1), drift       sums of w_i x_i over I+ and I- as HIGH + LOW + jitter SWAY, after HIGH the number of
                                     points, and a bound on the error of the sums
     answers (n, 5)                  questions with their exact answers (polygon.py)
+    centre (d,), slack (N,), deep   weights m; for each point, in rising order, how far weights may be from m before it can be
+                                    beyond its line, if its number is ``deep`` or more; zeros say nothing (score_at)
+    shortest                        least length of a row
 
     then the maps of the facet:
 
     members (3, N + d + 1)          MEMBER: the points of M; SLOT: place of each point in M, or -1; STAMP: see fill_score
     column (13, 4, r)               PULL b, ALPHA A, BETA Beta of each column, their double-doubles; SCRATCH; RHO: rho,
-                                    scratch; SWAY: derivatives by the jitter
+                                    three scratch rows; SWAY: derivatives by the jitter
     square (3, r, r)                BASIS Q, TRIANGLE R, INVERSE R^-1
     score (7, N)                    score lines, see fill_score; SCORES of all points at one corner; SIGNS -1 for I, else 1;
                                     LOWS and HIGHS, bounds of a pencil
@@ -151,6 +154,10 @@ class Task(NamedTuple):
     pull: Floats
     drift: float
     answers: Ints
+    centre: Floats
+    slack: Floats
+    deep: int
+    shortest: float
     members: Ints
     column: Floats
     square: Floats
@@ -183,6 +190,9 @@ class Space(NamedTuple):
     exact: Floats
     tally: Ints
     pull: Floats
+    centre: Floats
+    slack: Floats
+    shortest: float
     neighbour: Ints  # scratch of layers.py
     memory: npt.NDArray[np.uint8]  # for the record
 
@@ -210,6 +220,9 @@ def make_space(data: Data, region: Region) -> Space:
         exact=np.zeros((cap, 9)),
         tally=np.zeros(6, i),
         pull=np.zeros((3, 2, d + 1)),
+        centre=np.zeros(d),
+        slack=np.zeros(n),
+        shortest=float(data.point[NORM].min(initial=1.0)),
         neighbour=np.zeros(cap, i),
         memory=make_memory(),
     )
@@ -221,6 +234,7 @@ def make_task(data, region, space):
     fields = Task(
         data.rows, data.columns, data.point, data.axis, data.probe, data.rank, data.anchor,
         region.sides, region.corners, region.axis, region.name, data.axis, 1.0, space.pull, 0.0, space.asked,
+        space.centre, space.slack, 0, space.shortest,
         space.members, space.column, space.square, space.score, space.bound, space.table, space.counts,
         space.edge, space.corner, space.listed, space.asked, space.exact, space.tally,
     )  # fmt: skip
@@ -319,18 +333,47 @@ def sign_points(t):
         signs[i] = 1.0 - 2.0 * (state[i] == INSIDE)
 
 
+@sums
+def _shares(basis, k, v, out):
+    """Products of a vector with the first k of a basis, four at a time."""
+    for j in range(0, k - k % 4, 4):
+        q0, q1, q2, q3 = basis[j], basis[j + 1], basis[j + 2], basis[j + 3]
+        s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+        for i in range(v.size):
+            x = v[i]
+            s0 += q0[i] * x
+            s1 += q1[i] * x
+            s2 += q2[i] * x
+            s3 += q3[i] * x
+        out[j], out[j + 1], out[j + 2], out[j + 3] = s0, s1, s2, s3
+    for j in range(k - k % 4, k):
+        out[j] = _dot(basis[j], v)
+
+
+@sums
+def _subtract(basis, k, shares, v):
+    """Take these shares of the first k of a basis off a vector."""
+    for j in range(0, k - k % 4, 4):
+        q0, q1, q2, q3 = basis[j], basis[j + 1], basis[j + 2], basis[j + 3]
+        s0, s1, s2, s3 = shares[j], shares[j + 1], shares[j + 2], shares[j + 3]
+        for i in range(v.size):
+            v[i] -= (s0 * q0[i] + s1 * q1[i]) + (s2 * q2[i] + s3 * q3[i])
+    for j in range(k - k % 4, k):
+        s, q = shares[j], basis[j]
+        for i in range(v.size):
+            v[i] -= s * q[i]
+
+
 @kernel
 def _project_out(t, k, v, r):
     """Remove the first k basis vectors from v, adding the coefficients to r[:k]; returns the length left."""
-    basis = t.square[BASIS]
+    basis, shares = t.square[BASIS], t.column[RHO, 2]
     before = np.sqrt(_dot(v, v))
     for _ in range(3):
+        _shares(basis, k, v, shares)
+        _subtract(basis, k, shares, v)
         for j in range(k):
-            q = basis[j]
-            s = _dot(q, v)
-            r[j] += s
-            for i in range(v.size):
-                v[i] -= s * q[i]
+            r[j] += shares[j]
         after = np.sqrt(_dot(v, v))
         if after >= SHORTENED * before:
             break
@@ -582,7 +625,7 @@ def fill_pencil(t):
 
 @kernel
 def score_tied(t, v0, v1, v2, out):
-    """The same with S in place of Beta_l, into ``out`` (see Anchored facets)."""
+    """Scores at costs v with S in place of Beta_l (see Anchored facets)."""
     beta = t.column[SCRATCH, 0]
     for j in range(beta.size):
         beta[j] = t.column[BETA, P, j] * v0 + t.column[BETA, Q, j] * v1 + t.column[SWAY_BETA, L, j] * v2
@@ -596,12 +639,22 @@ def score_sway(t, out):
 
 
 @kernel
-def score_at(t, v0, v1, v2):
-    """Scores of all points at costs v into row SCORES."""
-    beta = t.column[SCRATCH, 0]
+def score_at(t, v0, v1, v2, error):
+    """Scores of those points at costs v that are not certainly on their side, into row SCORES; returns how many.
+
+    Weights l beta that are within D of l m leave all points with a slack of more than D / l where they are. ``error`` bounds
+    the error of the score of a point, relative to its length.
+    """
+    beta, square = t.column[SCRATCH, 0], 0.0
     for j in range(beta.size):
         beta[j] = t.column[BETA, P, j] * v0 + t.column[BETA, Q, j] * v1 + t.column[BETA, L, j] * v2
-    _score(t.columns, beta, t.score[SCORES])
+        square += (beta[j] - v2 * t.centre[j]) ** 2
+    n = t.slack.size
+    if v2 > 0.0:
+        reach = ((1.0 + 2.0 * beta.size * UNIT) * np.sqrt(square) + 2.0 * error) / v2
+        n = max(t.deep, np.searchsorted(t.slack, reach, "right"))
+    _score(t.columns, beta, t.score[SCORES, :n])
+    return n
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -634,19 +687,31 @@ def _gather_dd(t):
 
 @kernel
 def _residual_dd(t, m, c):
-    """Residuals of the augmented system: scratch[3] = b + X_M'A - Beta, scratch[4] = t - X_M Beta (rounded once)."""
-    r = t.column.shape[2]
+    """Residuals of the augmented system: scratch[3] = b + X_M'A - Beta, rho[1] = t - X_M Beta (rounded once).
+
+    Sums are those of Ogita, Rump and Oishi: the errors of all operations are added up in one double.
+    """
+    r, f, low = t.rows.shape[1], t.column[SCRATCH, 3], t.column[RHO, 3]
     for j in range(r):
-        sh, sl = dd_add(t.column[PULL_HI, c, j], t.column[PULL_LO, c, j], -t.column[BETA_HI, c, j], -t.column[BETA_LO, c, j])
-        for k in range(m):
-            sh, sl = dd_axpy(sh, sl, t.rows[t.members[MEMBER, k], j], t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k])
-        t.column[SCRATCH, 3, j] = sh + sl
+        f[j], low[j] = two_sum(t.column[PULL_HI, c, j], -t.column[BETA_HI, c, j])
+        low[j] += t.column[PULL_LO, c, j] - t.column[BETA_LO, c, j]
     for k in range(m):
-        sh, sl = 0.0, 0.0
+        row, a, a_lo = t.rows[t.members[MEMBER, k]], t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k]
+        for j in range(r):
+            p, e = two_prod(row[j], a)
+            f[j], rounding = two_sum(f[j], p)
+            low[j] += e + rounding + row[j] * a_lo
+    for j in range(r):
+        f[j] += low[j]
+    beta, beta_lo = t.column[BETA_HI, c], t.column[BETA_LO, c]
+    for k in range(m):
+        row, sh, sl = t.rows[t.members[MEMBER, k]], 0.0, 0.0
         if c == L:
             sh, sl = target_dd(t, t.members[MEMBER, k])
         for j in range(r):
-            sh, sl = dd_axpy(sh, sl, -t.rows[t.members[MEMBER, k], j], t.column[BETA_HI, c, j], t.column[BETA_LO, c, j])
+            p, e = two_prod(row[j], beta[j])
+            sh, rounding = two_sum(sh, -p)
+            sl += rounding - (e + row[j] * beta_lo[j])
         t.column[RHO, 1, k] = sh + sl
 
 
@@ -689,7 +754,7 @@ def refine(t):
         for j in range(r):
             t.column[ALPHA_HI, c, j], t.column[ALPHA_LO, c, j] = t.column[ALPHA, c, j], 0.0
             t.column[BETA_HI, c, j], t.column[BETA_LO, c, j] = t.column[BETA, c, j], 0.0
-        floor = t.bound[ETA, c] * (4.0 * UNIT_DD / UNIT)
+        floor = t.bound[ETA, c] * ((4.0 + (r + m) / 64.0) * UNIT_DD / UNIT)  # sums of n terms have errors of n^2 2^-106
         if c < L and t.counts[N_PULL + c] > 0:
             floor += t.drift
         for _ in range(8):

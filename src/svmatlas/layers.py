@@ -65,6 +65,7 @@ from svmatlas.facet import (
     move_pull,
     sum_pull,
 )
+from svmatlas.maps import affine_maps
 from svmatlas.polygon import ASKING, CLOSED, EMPTY, close_facet, has_coarse, is_far, is_tie
 from svmatlas.record import MEMORY, make_record
 
@@ -179,6 +180,7 @@ class Arena(NamedTuple):
     free: Int32  # seats that were left
     parent: Int32  # (n,) the facet that named this one,
     flips: Int32  # (n, 2) and the codes crossed from there, -1 for none
+    deep: Int32  # (n,) numbers of all points that have moved since the start are less
     layer: Int32  # (n,)
     tie: npt.NDArray[np.bool_]  # (n,) facets that the jitter made
     coarse: npt.NDArray[np.bool_]  # (n,) facets with corners that even double-double does not know well
@@ -217,6 +219,7 @@ def make_arena(n: int, n_candidates: int, d: int, block: npt.NDArray[np.uint8]) 
         "free": (np.int32, (n,)),
         "parent": (np.int32, (n,)),
         "flips": (np.int32, (n, 2)),
+        "deep": (np.int32, (n,)),
         "layer": (np.int32, (n,)),
         "tie": (np.bool_, (n,)),
         "coarse": (np.bool_, (n,)),
@@ -307,7 +310,7 @@ def _cef(task, arena, f, hints):
         hints[n, 0], hints[n, 1] = arena.told[k, 0], arena.told[k, 1]
         n += 1
         k = arena.told[k, 2]
-    task.state, task.pull = arena.state[arena.seat[f]], arena.pull[arena.seat[f]]
+    task.state, task.pull, task.deep = arena.state[arena.seat[f]], arena.pull[arena.seat[f]], arena.deep[f]
     return close_facet(task, hints[:n])
 
 
@@ -371,6 +374,7 @@ def _mef(task, arena, f, key, a, b):
         arena.table_key[where], arena.table_value[where] = key, n
         arena.key[n], arena.last_told[n], arena.layer[n] = key, -1, arena.layer[f] + 1
         arena.parent[n], arena.flips[n, 0], arena.flips[n, 1] = f, a, (b if b != a else -1)
+        arena.deep[n] = max(arena.deep[f], max(a, b) // 2 + 1)
         seat, own = _take_seat(arena), arena.seat[f]
         arena.seat[n] = seat
         _copy(arena.state[own], arena.state[seat])
@@ -615,12 +619,23 @@ class Engine:
         self.n_exact = 0
 
     def explore(
-        self, region: Region, start: States, frame: Frame, capacity: int, max_facets: float = np.inf, deadline: float = np.inf
+        self,
+        region: Region,
+        start: States,
+        place: Floats | None,
+        frame: Frame,
+        capacity: int,
+        max_facets: float = np.inf,
+        deadline: float = np.inf,
     ) -> Facets:
-        """All facets of a tile from the partition of one of them; PAUSED if they are too many or the time has come."""
-        which = frame.which
+        """All facets of a tile from the partition of one of them; PAUSED if they are too many or the time has come.
+
+        ``place`` are homogeneous costs in that facet, if known.
+        """
+        which, centre, slack = self._sort(region, start, place, frame.which)
         data = subset(self.data, which)
         space = make_space(data, region)
+        space.centre[:], space.slack[:] = centre, slack
         room, block = self.blocks.pop() if self.blocks else (SMALL, np.empty(0, dtype=np.uint8))
         while room > max(capacity, SMALL):
             room //= 2
@@ -652,10 +667,24 @@ class Engine:
         self.blocks.append((max(SMALL, arena.key.size), arena.block))
         return facets
 
+    def _sort(self, region: Region, start: States, place: Floats | None, which: Ints) -> tuple[Ints, Floats, Floats]:
+        """The candidates, those first that are nearest to their lines at some costs; the weights there, and the slacks."""
+        if place is None:
+            return which, np.zeros(self.data.rows.shape[1]), np.zeros(which.size)
+        _, (maps,) = affine_maps(self.data, region, start[None], jitter=1.0, accuracy=1.0)
+        centre = place @ maps / place[L]
+        norm, length = self.data.point[NORM, which], np.linalg.norm(centre)
+        score = self.data.rows[which] @ centre - (1.0 + self.data.point[TARGET_LO, which])
+        score = np.where(start[which] == MARGIN, 0.0, np.where(start[which] == OUTSIDE, score, -score))
+        slack = (score - ROUNDING * (1.0 + norm * length)) / norm
+        slack = np.where(slack > 0, slack, 0.0)
+        order = np.argsort(slack, kind="stable")
+        return which[order], centre, slack[order]
+
     def _plant(self, arena: Arena, start: States, which: Ints) -> None:
         """The first facet."""
         arena.key[0], arena.state[0], arena.seat[0] = key_of(start, self.words), start[which], 0
-        arena.layer[0], arena.parent[0], arena.flips[0], arena.last_told[0] = 0, -1, -1, -1
+        arena.deep[0], arena.layer[0], arena.parent[0], arena.flips[0], arena.last_told[0] = 0, 0, -1, -1, -1
         pull_of(self.data, start, arena.pull[0])
         _enter(arena.table_key, arena.table_value, arena.key[:1])
         arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST] = 1, 1, -1
@@ -709,8 +738,6 @@ class Engine:
 
 def subset(data: Data, which: Ints) -> Data:
     """The data of some points; rank, probe and anchor stay those of all."""
-    if which.size == data.rows.shape[0]:
-        return data
     rows = data.rows[which]
     columns = np.ascontiguousarray(rows.T)
     return data._replace(rows=rows, columns=columns, point=np.ascontiguousarray(data.point[:, which]), axis=data.axis[which])

@@ -75,17 +75,18 @@ class Joiner:
         key, tie, joined = key[first], tie[first], counts > 1
         whole_at, places = _stitch(counts, order, at, code, corner)
         del order, piece, counts, at, first
-        code, vertex, corner = code[places], vertex[places], corner[places]
-        del places
         start = self._find_root(start, key[np.diff(whole_at) > 0])
+        code = code[places]
         order, layer, parent, flips, neighbour = _walk_layers(
-            key, whole_at, code, corner, self.words, self.engine.data.axis, self.region.axis, key_of(start, self.words)
+            key, whole_at, code, corner, places, self.words, self.engine.data.axis, self.region.axis, key_of(start, self.words)
         )
         sizes = np.diff(whole_at)[order]
         new_at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        places = np.repeat(whole_at[order] - new_at[:-1], sizes) + np.arange(new_at[-1])
-        del whole_at, key
-        code, vertex, corner, neighbour = code[places], vertex[places], corner[places], neighbour[places]
+        own = np.repeat(whole_at[order] - new_at[:-1], sizes) + np.arange(new_at[-1])
+        code, neighbour, places = code[own], neighbour[own], places[own]
+        del whole_at, key, own
+        vertex = vertex[places]
+        corner = corner[places]
         del places
         tie, doubt = tie[order] & ~joined[order], _suspects(joined[order], new_at, corner)
         self._judge(np.flatnonzero(doubt), parent, flips, start, new_at, code, tie)
@@ -230,8 +231,11 @@ CUT_CODE = -1 - CUT
 
 
 @entry
-def _walk_layers(keys, at, code, corner, words, axis, side_axis, start):
-    """The facets in the order of their layers from the one with key ``start``, as the four steps of layers.py name them."""
+def _walk_layers(keys, at, code, corner, places, words, axis, side_axis, start):
+    """The facets in the order of their layers from the one with key ``start``, as the four steps of layers.py name them.
+
+    Corner k of all facets is corner[places[k]].
+    """
     table, value = _table(keys.size)
     for n in range(keys.size):
         where = find(table, keys[n])
@@ -253,7 +257,7 @@ def _walk_layers(keys, at, code, corner, words, axis, side_axis, start):
                 a, b = code[k], code[k + 1 if k + 1 < at[g + 1] else at[g]]
                 key, x, y = np.uint64(0), a, np.int32(-1)
                 if step == 1:
-                    key, x, y = opposite(words, axis, side_axis, keys[g], a, b, corner[k])
+                    key, x, y = opposite(words, axis, side_axis, keys[g], a, b, corner[places[k]])
                 elif a >= 0:
                     key = keys[g] ^ words[a]
                 if key == np.uint64(0):

@@ -455,9 +455,10 @@ def _leave_out(t, j, score):
     """Points whose lines are not to be checked at corner j: those of M, and those of its two edges."""
     n = t.tally[N_CORNERS]
     for k in range(t.counts[SIZE]):
-        score[t.members[MEMBER, k]] = np.inf
+        if t.members[MEMBER, k] < score.size:
+            score[t.members[MEMBER, k]] = np.inf
     for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
-        if code >= 0:
+        if 0 <= code >> 1 < score.size:
             score[code >> 1] = np.inf * t.score[SIGNS, code >> 1]
 
 
@@ -472,15 +473,15 @@ def _check_scores(t, j):
         per_norm += (t.bound[ETA, c] + tiny * size) * (v[c] + d) + size * d
     fixed = 8.0 * UNIT * v[2] + 2.0 * v[5]
     sign_points(t)
-    score_at(t, v[0], v[1], v[2])
-    score, signs, target, jitter = t.score[SCORES], t.score[SIGNS], v[2], t.jitter
+    n = score_at(t, v[0], v[1], v[2], per_norm + fixed / t.shortest)
+    score, signs, target, jitter = t.score[SCORES, :n], t.score[SIGNS], v[2], t.jitter
     _leave_out(t, j, score)
     if t.counts[ANCHOR] >= 0:
         _settle_tied(t, j, score)
     if _count_short(score, signs, norm, low, target, jitter * target, per_norm, fixed) == 0:
         return NONE
     worst, least = NONE, 0.0
-    for i in range(state.size):
+    for i in range(n):
         s = signs[i] * (score[i] - (target + jitter * low[i] * target))
         bound = norm[i] * per_norm + fixed
         if s > bound:
@@ -506,7 +507,7 @@ def _settle_tied(t, j, score):
     per_norm = (t.bound[ETA, P] + tiny * size_p) * (abs(v0) + d0) + size_p * d0
     per_norm += (t.bound[ETA, Q] + tiny * size_q) * (abs(v1) + d1) + size_q * d1
     per_norm += (t.bound[REAL, ETA_SWAY] + tiny * size_l) * (v2 + d2) + size_l * d2
-    tied = t.score[LOWS]
+    tied = t.score[LOWS, : score.size]
     score_tied(t, v0, v1, v2, tied)
     axis, norm, low, anchor, v = t.axis, t.point[NORM], t.point[TARGET_LO], t.counts[ANCHOR], t.corner[0, j, 2]
     for i in range(score.size):

@@ -30,7 +30,7 @@ Ints = npt.NDArray[np.intp]
 States = npt.NDArray[np.int8]
 T = TypeVar("T")
 
-EVENTS = 32
+EVENTS = 64
 """Events of a ray from cut to cut: a tile then has some thousand facets, and a hundredth of its time is the set-up."""
 
 ROOM = 2**26
@@ -159,16 +159,19 @@ class Surveyor:
         region = region or make_tile(tile, self.problem.cost_exponent, self.region)
         n = self.problem.n_points
         share = 0.5
+        place: Floats | None = None
         if state is None:
-            state = self._start(tile, share)
+            state, place = self._start(tile, share)
         frame = self._frame(tile)
         while True:
-            facets = self.engine.explore(region, state, frame, self._room(frame.which.size, depth), max_facets, deadline)
+            facets = self.engine.explore(
+                region, state, place, frame, self._room(frame.which.size, depth), max_facets, deadline
+            )
             if facets.outcome == EMPTY:
                 share *= 0.7
                 if share < 1e-3:
                     raise EngineError(f"no facet found in the tile {tile}")
-                state = self._start(tile, share)
+                state, place = self._start(tile, share)
                 continue
             if facets.outcome == FULL:
                 return _halve(tile, self._costs(facets.corner)) if depth < DEEPEST else [tile]
@@ -182,20 +185,22 @@ class Surveyor:
 
     def _room(self, n_candidates: int, depth: int) -> int:
         """Number of facets that a tile may have."""
-        size = n_candidates + 48 * self.problem.data.rows.shape[1] + 400
+        size = (
+            n_candidates // 8 + 6 * self.problem.data.rows.shape[1] + 400
+        )  # one in eight waits at a time, with its partition
         return int(np.clip(ROOM // size, 512, 2**16)) << (2 * max(0, depth - DEEPEST))
 
     # Starts
 
-    def _start(self, tile: Bounds, share: float) -> States:
-        """Partition somewhere in a tile."""
+    def _start(self, tile: Bounds, share: float) -> tuple[States, Floats | None]:
+        """Partition somewhere in a tile, and homogeneous costs where it holds."""
         if tile[0][0] == tile[1][0] == 0 and not np.isfinite(tile[0][1] + tile[1][1]):
-            return np.full(self.problem.n_points, INSIDE, dtype=np.int8)
-        if share == 0.5:
-            for seed in list(self.seeds):
-                if _touches(tile, seed[0]):
-                    return seed[1]
-        return self._known(*(_between(*bound, share, self._unit) for bound in tile))
+            return np.full(self.problem.n_points, INSIDE, dtype=np.int8), None
+        known = next((seed for seed in list(self.seeds) if share == 0.5 and _touches(tile, seed[0])), None)
+        if known is None:
+            a, b = (_between(*bound, share, self._unit) for bound in tile)
+            known = (a, b), self._known(a, b)
+        return known[1], self.problem.homogeneous(*np.array(known[0])[:, None])[0]
 
     def _remember(self, facets: Facets) -> None:
         """The facets with the longest edges on each cut of a tile."""
