@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import sys
+import itertools
+import time
 from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +18,7 @@ from sklearn.model_selection import GroupKFold, StratifiedKFold, StratifiedShuff
 from sklearn.preprocessing import StandardScaler
 
 import svmatlas
-from svmatlas import scoring
+from svmatlas import scoring, survey
 from tests import brute
 
 REGION = ((0.01, 100.0), (0.01, 100.0))
@@ -228,17 +230,48 @@ def test_a_rule_of_the_user(easy):
         svmatlas.select(X, y, cv=3, rule=len)
 
 
+def cut_finely(monkeypatch, events=4):
+    monkeypatch.setattr(survey, "FEW", 4)
+    monkeypatch.setattr(survey, "EVENTS", events)
+
+
+@pytest.mark.parametrize(("n", "region"), [(45, None), (60, ((0.01, 3.0), (0.02, np.inf)))])
+def test_tiles_change_nothing(n, region, monkeypatch):
+    """Curves that were collected tile after tile are those of the map in one piece."""
+    X, y = noisy(n, 2, 3)
+    plain = svmatlas.select(X, y, cv=3, region=region)
+    random = np.random.default_rng(0)
+    costs = np.exp(random.uniform(np.log(0.03), np.log(2.9), size=(2, 4000)))
+    for events, n_jobs in ((3, 1), (6, 2)):
+        cut_finely(monkeypatch, events)
+        tiled = svmatlas.select(X, y, cv=3, region=region, n_jobs=n_jobs)
+        assert tiled.best_score == plain.best_score
+        assert tiled.certified
+        assert tiled.n_curves == plain.n_curves
+        assert len(tiled.cells) == len(plain.cells)
+        for one, other in zip(tiled.cells, plain.cells, strict=True):
+            corners = (cell.polygon[np.argsort(cell.polygon[:, 0] - cell.polygon[:, 1])] for cell in (one, other))
+            np.testing.assert_allclose(*corners, rtol=1e-8, atol=1e-12)
+        np.testing.assert_allclose([tiled.C_pos, tiled.C_neg], [plain.C_pos, plain.C_neg], rtol=1e-6)
+        np.testing.assert_array_equal(tiled.score_at(*costs), plain.score_at(*costs))
+
+
 def test_a_partial_search_has_an_honest_bound(easy, monkeypatch):
+    """The clock strikes after so many looks at it: some tiles of each fold are missing."""
     X, y, whole = easy
-    module = sys.modules["svmatlas.select"]
-    explore = svmatlas.explore
-    for facets in (20, 150, 10**6):
-        monkeypatch.setattr(module, "explore", lambda *a, n=facets, **k: explore(*a, **k | {"max_facets": n}))
-        part = svmatlas.select(X, y, cv=3)
+    cut_finely(monkeypatch)
+    certified = []
+    for looks in (3, 9, 40, 10**9):
+        count = itertools.count()
+        late = SimpleNamespace(monotonic=lambda c=count, n=looks: time.monotonic() + (1e6 if next(c) % (n + 1) == n else 0.0))
+        monkeypatch.setattr(survey, "time", late)
+        part = svmatlas.select(X, y, cv=3, time_budget=1000.0)
         assert part.best_score <= whole.best_score + 1e-12
         assert part.upper_bound >= whole.best_score - 1e-12
-        assert part.certified == (facets == 10**6)
         assert whole.score_at(part.C_pos, part.C_neg) == pytest.approx(part.best_score)
+        certified.append(part.certified)
+    assert certified[-1]
+    assert not certified[0]
 
 
 def test_time_budget():

@@ -1,4 +1,4 @@
-"""One map and points that it was not made from -> the zero curves of these points.
+"""Tile after tile of a map and points that it was not made from -> the zero curves of these points.
 
 The prediction for a point z changes only where its score g(c) = z.beta(c) is zero. In a facet l g(c) = z.(Beta c) is linear in
 the homogeneous costs c = (p, q, l), and beta is continuous, so the values of l beta at the *vertices* of the map say
@@ -10,28 +10,27 @@ facet is negative and the curve is its border. At infinity v = Beta c has v.v = 
 there: it is zero. So curves that leave for infinity end in the vertex at infinity of their strip, by the same rule.
 
 A crossing is computed from the two ends of its edge in an order that does not depend on the facet, so the segments of a curve
-join exactly.
+join exactly. On a cut between tiles the two sides compute it from other ends: it is named by the facet, the cut and the point,
+and both get the place that the first has found. A tile is given up as soon as its segments are known.
+
+Where the exploration was stopped, tiles are missing. Beside these, tiles are islands: their curves are closed along the cut.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+import hashlib
+from itertools import groupby
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from svmatlas.doubledouble import entry, kernel
-from svmatlas.facet import INSIDE, MARGIN, WEIGHT, Data, L, P, Q
-from svmatlas.layers import cross
-from svmatlas.locate import NOWHERE
-from svmatlas.maps import affine_maps
-from svmatlas.mesh import OPEN
-
-if TYPE_CHECKING:
-    from svmatlas.atlas import Atlas
-    from svmatlas.mesh import Mesh
-    from svmatlas.problem import Problem
+from svmatlas.facet import CUT, Region
+from svmatlas.layers import Facets, mix
+from svmatlas.mesh import number_names
+from svmatlas.polygon import CLOSED
+from svmatlas.problem import Bounds, Problem, make_region, make_tile
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -40,15 +39,6 @@ Bits = npt.NDArray[np.uint64]
 
 ZERO = 2.0**-33
 """Scores below this (1e-10) times |z||beta| are zero: what the jitter of 1e-13 and conditioning may make of a true zero."""
-
-ACCURACY = 1e-10
-"""Relative error bound of the maps, as good as the corners of facets are."""
-
-HARD = 2.0**-12
-"""Loss of length (of a row on the margin, of the pull) beyond which the maps are taken: up to it, 64 roundings are 3e-11."""
-
-AFRESH = 64
-"""Layers after which pulls are added up afresh: until then each carries two roundings a layer."""
 
 CHUNK = 4096
 """Vertices whose scores are computed at once."""
@@ -71,184 +61,145 @@ def inner_rows(problem: Problem, X: Any) -> Floats:
     return np.ascontiguousarray(X @ coef.T + intercept)
 
 
-def zero_curves(atlas: Atlas, rows: Floats, costs: Floats) -> tuple[Curves, npt.NDArray[np.bool_], Floats]:
-    """Zero curves of n rows in a map, and at some homogeneous costs (m, 3) in the user's units their signs (m, n + 1).
+class Edges(NamedTuple):
+    """The edges of facets on one side of a tile: costs and l beta at their ends."""
 
-    An extra point, number n, is positive where the map has not been explored, and no other is positive there. The last array
-    (m,) tells how far the costs are from any curve: the smallest score relative to |z||beta|, of those that do not vanish.
-    """
-    problem, mesh = atlas._problem, atlas._mesh
-    beta = vertex_betas(atlas)
-    positive = _positive_bits(rows, beta)
-    parts = [_segments(mesh.vertices, mesh.facet_at, mesh.facet_vertices, beta, positive, rows)]
-    if not atlas.complete:
-        ends = mesh.edge_vertices[np.any(mesh.edge_facets == OPEN, axis=1)]
-        parts.append(_open_segments(mesh.vertices, ends, beta, positive, rows))
-    begin, end, point = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    inner = costs * np.ldexp(1.0, [problem.cost_exponent, problem.cost_exponent, 0])
-    facets = atlas._locator(inner)
-    is_positive, margin = _signs(mesh.vertices, mesh.facet_at, mesh.facet_vertices, beta, rows, facets, inner)
-    return Curves(problem.to_user(begin), problem.to_user(end), point), is_positive, margin
+    ends: Floats  # (E, 2, 3)
+    beta: Floats  # (E, 2, d)
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# l beta at the vertices
+class Tile(NamedTuple):
+    """The curves in one tile, in internal homogeneous costs."""
+
+    begin: Floats  # (S, 3)
+    end: Floats  # (S, 3)
+    point: Int32  # (S,)
+    names: Bits  # (S, 2) of begin and end if these are on a cut, else 0
+    sides: npt.NDArray[np.int8]  # (S, 2) and on which side of the tile that is
+    bounds: Bounds
+    edges: list[Edges]  # of each side, if tiles may be missing
+    held: Ints  # costs that are in this tile,
+    positive: npt.NDArray[np.bool_]  # (., n) the signs there
+    margin: Floats  # (.,)
 
 
-def vertex_betas(atlas: Atlas) -> Floats:
-    """The products l beta at the vertices of a map, (V, d), as homogeneous as the vertex; zero at infinity.
+class Collector:
+    """The zero curves of n rows from the tiles of a map, and the signs at homogeneous costs (m, 3) in the user's units."""
 
-    Each vertex is given to one of its facets, few facets in all; what doubles can not resolve there is left to the maps.
-    """
-    mesh, data = atlas._mesh, atlas._problem.data
-    owner = np.full(mesh.vertices.shape[0], -1, dtype=np.int32)
-    _cover(mesh.facet_at, mesh.facet_vertices, mesh.facet_tie, owner)
-    chosen = np.zeros(mesh.facet_layer.size, dtype=bool)
-    chosen[owner] = True
-    out = np.zeros((owner.size, data.rows.shape[1]))
-    for facets, states, pulls in _layers(mesh, data):
-        mine = np.flatnonzero(chosen[facets])
-        hard = np.zeros(mine.size, dtype=bool)
-        where = mesh.vertices, mesh.facet_at, mesh.facet_vertices, owner
-        _evaluate(data.rows, data.rank, states, pulls, mine, facets[0], *where, out, hard)
-        if hard.any():
-            some = mine[hard]
-            _, maps = affine_maps(data, atlas._region, states[some], jitter=0.0, accuracy=ACCURACY)
-            _spread(*where, facets[some], maps, out)
-    out[mesh.vertices[:, L] == 0] = 0.0
-    return out
+    def __init__(self, problem: Problem, bounds: Bounds, rows: Floats, costs: Floats, partial: bool) -> None:
+        self.problem = problem
+        self.bounds = bounds
+        self.region = make_region(bounds, problem.cost_exponent)
+        self.rows = rows
+        self.costs = costs
+        self.partial = partial  # may tiles be missing?
+        self.tiles: list[Tile] = []
 
+    def visit(self, tile: Bounds, facets: Facets) -> Tile | None:
+        """The curves in a tile; none if it was not finished."""
+        if facets.outcome != CLOSED:
+            return None
+        region, rows = make_tile(tile, self.problem.cost_exponent, self.region), self.rows
+        first, corners = number_names(facets.vertex)
+        vertices, beta = facets.corner[first], facets.beta[first]
+        positive = _positive_bits(rows, beta)
+        begin, end, point, names, sides = _segments(
+            vertices, facets.at, corners, facets.code, facets.key, _lines(region), beta, positive, rows
+        )
+        (a, b), (c, d) = tile
+        p, q, l = self.costs.T
+        held = np.flatnonzero((a * l <= p) & (p < b * l) & (c * l <= q) & (q < d * l))
+        inner = self.costs[held] * np.ldexp(1.0, [self.problem.cost_exponent, self.problem.cost_exponent, 0])
+        where = _find(vertices, facets.at, corners, inner)
+        signs, margin = _signs(vertices, facets.at, corners, beta, rows, where, inner)
+        edges = [_edges_of(facets, vertices, beta, corners, CUT + j) for j in range(len(region.sides)) if self.partial]
+        return Tile(begin, end, point, names, sides, tile, edges, held, signs, margin)
 
-@entry
-def _cover(at, corners, tie, owner):
-    """Give each vertex one of its facets, so that few facets own vertices: those first that bring many new ones, ties last."""
-    for among_ties in range(2):
-        for least in range(8, 0, -1):
-            for f in range(at.size - 1):
-                if tie[f] != (among_ties == 1):
-                    continue
-                new = 0
-                for k in range(at[f], at[f + 1]):
-                    new += owner[corners[k]] < 0
-                if new >= least:
-                    for k in range(at[f], at[f + 1]):
-                        if owner[corners[k]] < 0:
-                            owner[corners[k]] = f
+    def finish(self, undone: list[Bounds]) -> tuple[Curves, npt.NDArray[np.bool_], Floats]:
+        """All curves, the signs (m, n + 1), and how far the costs (m,) are from any curve.
 
-
-def _layers(mesh: Mesh, data: Data) -> Iterator[tuple[Ints, npt.NDArray[np.int8], Floats]]:
-    """(facets, partitions, pulls) layer by layer; pulls (F, 2, d) are the sums of w_i x_i over I+ and I-."""
-    begins = np.flatnonzero(np.diff(mesh.facet_layer, prepend=-1))
-    weights = data.point[WEIGHT] * (data.axis == np.array([P, Q])[:, None])
-    states, pulls, before = mesh.start[None], np.empty(0), 0
-    for k, (first, last) in enumerate(zip(begins, [*begins[1:], mesh.facet_layer.size], strict=True)):
-        parent, flips = mesh.facet_parent[first:last] - before, mesh.facet_flips[first:last]
-        if k % AFRESH:
-            states, pulls = _next_layer(data.rows, data.point[WEIGHT], data.axis, states, pulls, parent, flips)
-        else:
-            if k:
-                states, _ = _next_layer(data.rows, data.point[WEIGHT], data.axis, states, pulls, parent, flips)
-            pulls = np.stack([((states == INSIDE) * w) @ data.rows for w in weights], axis=1)
-        before = int(first)
-        yield np.arange(first, last), states, pulls
-
-
-@entry
-def _next_layer(rows, weight, axis, before, pulls, parent, flips):
-    """Partitions and pulls of a layer from those of the layer before."""
-    out, sums = np.empty((parent.size, before.shape[1]), np.int8), np.empty((parent.size, 2, rows.shape[1]))
-    for f in range(parent.size):
-        out[f], sums[f] = before[parent[f]], pulls[parent[f]]
-        for step in range(2):
-            code = flips[f, step]
-            if code >= 0:
-                cross(out[f], code)
-                if code & 1:
-                    i = code >> 1
-                    w = weight[i] if out[f, i] == INSIDE else -weight[i]
-                    for j in range(rows.shape[1]):
-                        sums[f, axis[i], j] += w * rows[i, j]
-    return out, sums
+        An extra point, number n, is positive where the map has not been explored, and no other is positive there. The last
+        array is the smallest score relative to |z||beta|, of those that do not vanish.
+        """
+        n = len(self.rows)
+        parts = [(tile.begin, tile.end, tile.point, tile.names) for tile in self.tiles]
+        parts.append((np.empty((0, 3)), np.empty((0, 3)), np.empty(0, np.int32), np.empty((0, 2), np.uint64)))
+        for k, side in _shores([tile.bounds for tile in self.tiles], undone, self.bounds):
+            tile = self.tiles[k]
+            tile.names[tile.sides == side] = 0
+            edges = tile.edges[side]
+            count = len(edges.ends)
+            vertices, beta = edges.ends.reshape(2 * count, 3), edges.beta.reshape(2 * count, -1)
+            ends = np.arange(2 * count, dtype=np.int32).reshape(count, 2)
+            begin, end, point = _open_segments(vertices, ends, beta, _positive_bits(self.rows, beta), self.rows)
+            parts.append((begin, end, point, np.zeros((point.size, 2), np.uint64)))
+        begin, end, point, names = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        _join(begin, end, names)
+        kept = np.any(begin != end, axis=1)
+        signs, margin = np.zeros((len(self.costs), n + 1), dtype=bool), np.full(len(self.costs), np.inf)
+        signs[:, n] = True
+        for tile in self.tiles:
+            signs[tile.held, :n], signs[tile.held, n], margin[tile.held] = tile.positive, False, tile.margin
+        to_user = self.problem.to_user
+        return Curves(to_user(begin[kept]), to_user(end[kept]), point[kept]), signs, margin
 
 
-@kernel
-def _dot(a, b):
-    total = 0.0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
+def _lines(region: Region) -> Bits:
+    """A word for the line of each cut by name, CUT the first; the same on both sides of a cut."""
+    digests = [hashlib.blake2b(np.abs(line).tobytes(), digest_size=8).digest() for line in region.sides + 0.0]
+    return np.array([int.from_bytes(digest, "little") for digest in digests], dtype=np.uint64)
 
 
-@kernel
-def _project_out(basis, m, v, shares):
-    """Take the first m vectors of an orthonormal basis out of a vector, twice, and add up their shares."""
-    for _ in range(2):
-        for k in range(m):
-            s = _dot(basis[k], v)
-            shares[k] += s
-            for i in range(v.size):
-                v[i] -= s * basis[k, i]
+def _edges_of(facets: Facets, vertices: Floats, beta: Floats, corners: Int32, name: int) -> Edges:
+    """The edges of facets on the side of a tile with a name."""
+    place = np.flatnonzero(facets.code == -1 - name)
+    facet = np.searchsorted(facets.at, place, side="right") - 1
+    before = np.where(place == facets.at[facet], facets.at[facet + 1], place) - 1
+    ends = np.column_stack([corners[before], corners[place]])
+    return Edges(vertices[ends], beta[ends])
 
 
-@entry
-def _evaluate(rows, rank, states, pulls, mine, first, vertices, at, corners, owner, out, hard):
-    """Find l beta at the vertices that some facets of a layer own.
-
-    With X_M' = Q R it is what Q leaves of the pull p b+ + q b-, and l Q R^-T 1. ``hard`` marks facets where doubles may lose
-    more than ACCURACY: rows that are almost dependent, or a result far shorter than the pull.
-    """
-    d = rows.shape[1]
-    basis, triangle, y, shares = np.empty((d, d)), np.empty((d, d)), np.empty(d), np.empty(d)
-    for n in range(mine.size):
-        state, m = states[mine[n]], 0
-        for i in range(state.size):
-            if state[i] == MARGIN and not hard[n]:
-                basis[m] = rows[i]
-                triangle[:, m] = 0.0
-                _project_out(basis, m, basis[m], triangle[:, m])
-                length = np.sqrt(_dot(basis[m], basis[m]))
-                hard[n] = length <= HARD * np.sqrt(_dot(rows[i], rows[i])) or m + 1 > rank
-                triangle[m, m] = length
-                basis[m] /= length
-                s = 1.0
-                for k in range(m):
-                    s -= triangle[k, m] * y[k]
-                y[m] = s / length
-                m += 1
-                if m == d:
-                    break
-        if hard[n]:
-            continue
-        f = first + mine[n]
-        for k in range(at[f], at[f + 1]):
-            if owner[corners[k]] != f:
-                continue
-            c, beta = vertices[corners[k]], out[corners[k]]
-            for j in range(d):
-                beta[j] = c[0] * pulls[mine[n], 0, j] + c[1] * pulls[mine[n], 1, j]
-            size = _dot(beta, beta)
-            if m == rank:
-                beta[:] = 0.0
+def _shores(done: list[Bounds], undone: list[Bounds], bounds: Bounds) -> list[tuple[int, int]]:
+    """Sides (tile, number) of tiles that lie on stretches of cuts where tiles are missing."""
+    if not undone:
+        return []
+    sides = []  # axis, value, from, to, tile, number of the side
+    for k, tile in enumerate([*done, *undone]):
+        number = -1
+        finite = np.isfinite(tile[0][1]), np.isfinite(tile[1][1])
+        for axis, end in (
+            (1, 0),
+            (0, 1),
+            (1, 1),
+            (0, 0),
+        ):  # as make_region numbers them: two infinite ones are one
+            number += bool(end == 0 or finite[axis] or (axis == 1 and not any(finite)))
+            if np.isfinite(tile[axis][end]) and tile[axis][end] != bounds[axis][end]:
+                sides.append((axis, tile[axis][end], *tile[1 - axis], k, number))
+    shores = []
+    for _, group in groupby(sorted(sides), key=lambda side: side[:2]):
+        stretch: list[tuple[int, int]] = []
+        far, open_ = -np.inf, False
+        for _, _, lo, hi, k, number in [*group, (0, 0.0, np.inf, np.inf, 0, 0)]:
+            if lo >= far:
+                shores += stretch if open_ else []
+                stretch, open_ = [], False
+            far = max(far, hi)
+            if k < len(done):
+                stretch.append((k, number))
             else:
-                _project_out(basis, m, beta, shares)
-            for e in range(m):
-                for j in range(d):
-                    beta[j] += c[2] * y[e] * basis[e, j]
-            hard[n] = hard[n] or (m < rank and _dot(beta, beta) < HARD**2 * size)
+                open_ = True
+    return shores
 
 
-@entry
-def _spread(vertices, at, corners, owner, facets, maps, out):
-    """Evaluate the maps (n, 3, d) of facets at the vertices that they own."""
-    for n in range(facets.size):
-        f = facets[n]
-        for k in range(at[f], at[f + 1]):
-            v = corners[k]
-            if owner[v] == f:
-                for j in range(out.shape[1]):
-                    out[v, j] = (
-                        maps[n, 0, j] * vertices[v, 0] + maps[n, 1, j] * vertices[v, 1] + maps[n, 2, j] * vertices[v, 2]
-                    )
+def _join(begin: Floats, end: Floats, names: Bits) -> None:
+    """Give ends with the same name the place of the first of them."""
+    for_all = np.concatenate([begin, end])
+    name = names.T.ravel()
+    named = np.flatnonzero(name)
+    _, first, which = np.unique(name[named], return_index=True, return_inverse=True)
+    for_all[named] = for_all[named[first[which]]]
+    begin[:], end[:] = for_all[: len(begin)], for_all[len(begin) :]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -302,12 +253,30 @@ def _crossing(vertices, beta, positive, rows, j, a, b, out):
         out[i] = share * vertices[a, i] + (1.0 - share) * vertices[b, i]
 
 
+@kernel
+def _begin(begin, names, sides, n, first, name, side):
+    """Write down where segment n begins."""
+    for i in range(3):
+        begin[n, i] = first[i]
+    names[n, 0], sides[n, 0] = name, side
+
+
+@kernel
+def _name(code, key, lines, j):
+    """Name of the crossing of the curve of j with an edge, and the side of the tile: 0 and -1 if that is not on a cut."""
+    if code > -1 - CUT:
+        return np.uint64(0), -1
+    side = -1 - CUT - code
+    return mix(key ^ lines[side]) ^ mix(np.uint64(j + 1)), side
+
+
 @entry
-def _segments(vertices, at, corners, beta, positive, rows):
-    """Segments of all curves in all facets, as arrays of begins, ends and points."""
+def _segments(vertices, at, corners, code, key, lines, beta, positive, rows):
+    """Segments of all curves in all facets, as arrays of begins, ends, points, names and sides."""
     begin, end, point = np.empty((1024, 3)), np.empty((1024, 3)), np.empty(1024, np.int32)
+    names, sides = np.zeros((1024, 2), np.uint64), np.zeros((1024, 2), np.int8)
     count = 0
-    first = np.empty(3)
+    first, first_name, first_side = np.empty(3), np.uint64(0), -1
     for f in range(at.size - 1):
         for word in range(positive.shape[1]):
             some, all_ = np.uint64(0), ~np.uint64(0)
@@ -324,15 +293,19 @@ def _segments(vertices, at, corners, beta, positive, rows):
                         up, down = _is_positive(positive, b, j), _is_positive(positive, a, j)
                         if up and not down:
                             _crossing(vertices, beta, positive, rows, j, a, b, first)
+                            first_name, first_side = _name(code[k], key[f], lines, j)
                             opened = True
                         elif down and not up:
                             if count == point.size:
                                 begin = np.concatenate((begin, np.empty_like(begin)))
                                 end = np.concatenate((end, np.empty_like(end)))
                                 point = np.concatenate((point, np.empty_like(point)))
+                                names = np.concatenate((names, np.empty_like(names)))
+                                sides = np.concatenate((sides, np.empty_like(sides)))
                             _crossing(vertices, beta, positive, rows, j, a, b, end[count])
+                            names[count, 1], sides[count, 1] = _name(code[k], key[f], lines, j)
                             if opened:
-                                begin[count] = first
+                                _begin(begin, names, sides, count, first, first_name, first_side)
                                 opened = False
                             else:
                                 wrapped = count
@@ -340,7 +313,7 @@ def _segments(vertices, at, corners, beta, positive, rows):
                             count += 1
                         a = b
                     if wrapped >= 0:
-                        begin[wrapped] = first
+                        _begin(begin, names, sides, wrapped, first, first_name, first_side)
                 mixed >>= np.uint64(1)
                 j += 1
     keep = np.zeros(count, np.bool_)
@@ -348,7 +321,7 @@ def _segments(vertices, at, corners, beta, positive, rows):
         a, b = begin[s], end[s]
         same = a[0] == b[0] and a[1] == b[1] and a[2] == b[2]
         keep[s] = not same and (a[2] > 0.0 or b[2] > 0.0)
-    return begin[:count][keep], end[:count][keep], point[:count][keep]
+    return begin[:count][keep], end[:count][keep], point[:count][keep], names[:count][keep], sides[:count][keep]
 
 
 @entry
@@ -371,15 +344,28 @@ def _open_segments(vertices, ends, beta, positive, rows):
 
 
 @entry
+def _find(vertices, at, corners, costs):
+    """The facet of each of some costs: that with the edges furthest away."""
+    out = np.zeros(costs.shape[0], np.int64)
+    for n in range(costs.shape[0]):
+        c, best = costs[n], -np.inf
+        for f in range(at.size - 1):
+            least, before = np.inf, corners[at[f + 1] - 1]
+            for k in range(at[f], at[f + 1]):
+                least = min(least, _det(vertices[before], vertices[corners[k]], c))
+                before = corners[k]
+            if least > best:
+                out[n], best = f, least
+    return out
+
+
+@entry
 def _signs(vertices, at, corners, beta, rows, facets, costs):
-    """Signs (m, n + 1) of the scores at some costs within given facets, and the smallest relative score that is not zero."""
-    out, margin = np.zeros((costs.shape[0], rows.shape[0] + 1), np.bool_), np.full(costs.shape[0], np.inf)
+    """Signs (m, n) of the scores at some costs within given facets, and the smallest relative score that is not zero."""
+    out, margin = np.zeros((costs.shape[0], rows.shape[0]), np.bool_), np.full(costs.shape[0], np.inf)
     local = np.empty(rows.shape[1])
     for n in range(costs.shape[0]):
         f, c = facets[n], costs[n]
-        if f == NOWHERE:
-            out[n, -1] = True
-            continue
         a, best, share = corners[at[f]], -np.inf, np.empty(3)
         place = at[f] + 1
         for k in range(at[f] + 1, at[f + 1] - 1):

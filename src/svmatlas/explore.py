@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from svmatlas.atlas import Atlas
 from svmatlas.facet import INSIDE
 from svmatlas.layers import Facets
 from svmatlas.mesh import Joiner
-from svmatlas.problem import Bounds, check_bounds, make_problem
+from svmatlas.problem import Bounds, Problem, check_bounds, make_problem
 from svmatlas.progress import make_bar
 from svmatlas.survey import Surveyor
 from svmatlas.walk import state_at
@@ -90,23 +91,32 @@ def explore(
     bounds = check_bounds(region)
     start = _check_start(start, bounds)
     limit = _check_limit(max_facets, time_budget)
-    jobs = _count_jobs(n_jobs)
+    jobs = count_jobs(n_jobs)
     problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0)
-    state = np.full(problem.n_points, INSIDE, dtype=np.int8)
-    if start is not None or bounds[0][0] > 0 or bounds[1][0] > 0:
-        state = state_at(problem, *_inside(start or (bounds[0][0], bounds[1][0]), bounds))
+    state = first_state(problem, bounds, start)
     surveyor = Surveyor(problem, bounds)
     joiner = Joiner(surveyor.engine, surveyor.region)
     with _bar(progress) as show:
-        for facets in surveyor.survey(state, start or (bounds[0][0], bounds[1][0]), jobs, *limit):
+        for facets in surveyor.survey(state, start or (bounds[0][0], bounds[1][0]), jobs, *limit, _as_it_is):
             joiner.add(facets)
             show(facets, surveyor)
     counts = {"n_refined": surveyor.engine.n_refined, "n_exact": surveyor.engine.n_exact}
     return Atlas(problem, bounds, joiner.finish(state), surveyor.complete, counts)
 
 
+def _as_it_is(tile: Bounds, facets: Facets) -> Facets:
+    return facets
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # The start
+
+
+def first_state(problem: Problem, bounds: Bounds, start: tuple[float, float] | None) -> npt.NDArray[np.int8]:
+    """Partition at the start, or at the smallest costs."""
+    if start is None and bounds[0][0] == bounds[1][0] == 0:
+        return np.full(problem.n_points, INSIDE, dtype=np.int8)
+    return state_at(problem, *_inside(start or (bounds[0][0], bounds[1][0]), bounds))
 
 
 def _inside(goal: tuple[float, float], bounds: Bounds) -> tuple[float, float]:
@@ -145,7 +155,8 @@ def _check_limit(max_facets: Any, time_budget: Any) -> tuple[float, float]:
     return np.inf if max_facets is None else int(max_facets), deadline
 
 
-def _count_jobs(n_jobs: int | None) -> int:
+def count_jobs(n_jobs: int | None) -> int:
+    """Number of threads that the user asks for."""
     if n_jobs is None:
         return 1
     if n_jobs == 0:

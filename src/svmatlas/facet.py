@@ -70,7 +70,7 @@ CODE, CHECKED, SIGN = 0, 1, 2
 N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
 
 CUT = 8
-"""Name of the sides of a tile that are inside the region."""
+"""Least name of the sides of a tile that are inside the region: CUT and the number of the side."""
 
 SHORTENED = 0.25
 """A vector that keeps less than this share of its length is orthogonalised again (loss of orthogonality <= 4 roundoffs)."""
@@ -100,7 +100,7 @@ class Region(NamedTuple):
     sides: Floats  # (k, 3) lines h.c >= 0
     corners: Floats  # (k, 3)
     axis: npt.NDArray[np.int8]  # (k,) P, Q or L where the side is p = 0, q = 0 or l = 0; else -1
-    name: Ints  # (k,) number of the side, or in a tile that of the side of the whole region that it is part of; CUT if of none
+    name: Ints  # (k,) number of the side; in a tile that of the side of the region that it is part of, CUT + j if of none
 
 
 class Task(NamedTuple):

@@ -42,8 +42,11 @@ from svmatlas.doubledouble import UNIT, caller, entry, kernel, piece
 from svmatlas.exact import ExactProblem, answer, settle
 from svmatlas.facet import (
     BETA,
+    BETA_HI,
     CODE,
+    CROSS,
     ETA,
+    ETA_DD,
     INSIDE,
     LENGTH,
     MARGIN,
@@ -63,10 +66,11 @@ from svmatlas.facet import (
     make_space,
     make_task,
     move_pull,
+    refine,
     sum_pull,
 )
 from svmatlas.maps import affine_maps
-from svmatlas.polygon import ASKING, CLOSED, EMPTY, close_facet, has_coarse, is_far, is_tie
+from svmatlas.polygon import ASKING, CLOSED, EMPTY, NO_CODE, close_facet, has_coarse, is_far, is_tie
 from svmatlas.record import MEMORY, make_record
 
 Floats = npt.NDArray[np.float64]
@@ -150,7 +154,7 @@ def _name_vertex(task, words, key, a, b, v):
         return place(1, c)
     names = task.side_name
     if a < 0 and b < 0:
-        return place(2, (1 + names[-1 - a]) * (1 + names[-1 - b]))
+        return place(2, 64 * max(names[-1 - a], names[-1 - b]) + min(names[-1 - a], names[-1 - b]))
     event, side = max(a, b), min(a, b)
     if v[2] == 0.0:
         return mix(key if side >= 0 else key ^ words[event]) ^ place(3, 0)
@@ -190,6 +194,7 @@ class Arena(NamedTuple):
     code: Int32  # the edges in order
     vertex: Words  # name of the corner at the end of the edge
     corner: Floats  # (., 3) that corner
+    beta: Floats  # (., d) l beta there, if wanted; else (0, d)
     table_key: Words  # open addressing, 0 for empty
     table_value: Int32  # numbers of facets
     spread: Floats  # (3, 2): least and largest coordinate of beta - m along f_1 and f_2; radius R, unused
@@ -207,7 +212,7 @@ CROWD = 64
 """Most corners that are told to a facet; what is not told is found again."""
 
 
-def make_arena(n: int, n_candidates: int, d: int, block: npt.NDArray[np.uint8]) -> Arena:
+def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArray[np.uint8]) -> Arena:
     """Room for n facets, in a block of memory if that is large enough."""
     places = PLACES * n + 256
     size = 1 << (2 * n).bit_length()
@@ -229,6 +234,7 @@ def make_arena(n: int, n_candidates: int, d: int, block: npt.NDArray[np.uint8]) 
         "code": (np.int32, (places,)),
         "vertex": (np.uint64, (places,)),
         "corner": (np.float64, (places, 3)),
+        "beta": (np.float64, (places if betas else 0, d)),
         "table_key": (np.uint64, (size,)),
         "table_value": (np.int32, (size,)),
         "spread": (np.float64, (3, 2)),
@@ -250,7 +256,7 @@ def make_arena(n: int, n_candidates: int, d: int, block: npt.NDArray[np.uint8]) 
 def larger(arena: Arena) -> Arena:
     """The same facets with room for twice as many."""
     n, (_, n_candidates), d = arena.key.size, arena.state.shape, arena.pull.shape[3] - 1
-    new = make_arena(2 * n, n_candidates, d, np.empty(0, dtype=np.uint8))
+    new = make_arena(2 * n, n_candidates, d, arena.beta.size > 0, np.empty(0, dtype=np.uint8))
     for name in Arena._fields:
         if name != "block" and not name.startswith("table"):
             old = getattr(arena, name)
@@ -327,6 +333,36 @@ def _write(task, words, arena, f):
         for c in range(3):
             corner[k, c] = v[c]
     arena.at[f + 1] = start + size
+
+
+@kernel
+def _write_beta(task, arena, f):
+    """Put down l beta at the corners of facet f, refined where it is not good to ACCURACY; not a number if that fails."""
+    first, n, d = arena.at[f], task.tally[N_CORNERS], arena.beta.shape[1]
+    for _ in range(2):
+        refined, good = task.counts[REFINED] == 1, True
+        beta, eta = task.column[BETA_HI if refined else BETA], task.bound[ETA_DD if refined else ETA]
+        for j in range(n):
+            v, out = task.corner[0, j], arena.beta[first + j]
+            error, square = 0.0, 0.0
+            for i in range(d):
+                out[i] = (beta[P, i] * v[0] + beta[Q, i] * v[1] + beta[L, i] * v[2]) * (v[2] > 0.0)
+                square += out[i] * out[i]
+            for c in range(3):
+                error += (eta[c] + 4.0 * UNIT * task.bound[LENGTH, c]) * v[c]
+            good = good and (v[2] == 0.0 or error <= ACCURACY * np.sqrt(square))
+            if square <= error * error:
+                out[:] = 0.0
+        if good or task.counts[REFINED] != 0:
+            break
+        refine(task)
+        task.tally[CROSS] = NO_CODE
+    if not good and task.counts[REFINED] == -1:
+        arena.beta[first : first + n] = np.nan
+
+
+ACCURACY = 1e-10
+"""Relative error of weights at corners, which are as good themselves."""
 
 
 @kernel
@@ -504,6 +540,8 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
         _write(task, words, arena, f)
         if frame.shape[0] > 0:
             _spread(task, frame, arena.spread)
+        if arena.beta.shape[0] > 0:
+            _write_beta(task, arena, f)
         arena.coarse[f] = has_coarse(task) or is_far(task.corner[0], task.tally[N_CORNERS])
         arena.tie[f] = not arena.coarse[f] and is_tie(task)
         if not (_mev(task, words, arena, f, neighbour) and _cv(task, words, arena, f, neighbour)):
@@ -592,6 +630,7 @@ class Facets(NamedTuple):
     code: Int32
     vertex: Words
     corner: Floats
+    beta: Floats  # l beta at the corners, if wanted
     start: States  # (N,) partition of facet 0
     which: Ints  # the candidates
     parent: Int32  # (F,) the facet of the tile that named this one, and
@@ -608,9 +647,10 @@ class Facets(NamedTuple):
 class Engine:
     """The four steps for one problem, tile by tile."""
 
-    def __init__(self, data: Data, words: Words) -> None:
+    def __init__(self, data: Data, words: Words, betas: bool = False) -> None:
         self.data = data
         self.words = words
+        self.betas = betas  # are the weights at the corners wanted?
         self.exact: ExactProblem | None = None
         self.drift = drift_of(data, 1)
         self.stopped = False  # no more facets are wanted
@@ -639,7 +679,7 @@ class Engine:
         room, block = self.blocks.pop() if self.blocks else (SMALL, np.empty(0, dtype=np.uint8))
         while room > max(capacity, SMALL):
             room //= 2
-        arena = make_arena(min(capacity, room), which.size, data.rows.shape[1], block)
+        arena = make_arena(min(capacity, room), which.size, data.rows.shape[1], self.betas, block)
         self._plant(arena, start, which)
         words = self.words.reshape(-1, 2)[which].ravel()
         hints = np.empty((CROWD, 2), dtype=np.intp)
@@ -714,10 +754,21 @@ class Engine:
         answers[:, 1:4] = _rename(answers[:, 1:4], place)
         return answers
 
+    def _mend(self, region: Region, start: States, which: Ints, arena: Arena, n: int) -> None:
+        """Weights at corners that double-double does not know, from exact arithmetic."""
+        end = int(arena.at[n]) if self.betas else 0
+        wrong = np.flatnonzero(np.isnan(arena.beta[:end, 0]))
+        for f in np.unique(np.searchsorted(arena.at[:n], wrong, side="right") - 1):
+            (state,) = states_of(np.array([f]), arena.parent, arena.flips, start[which])
+            _, (maps,) = affine_maps(self.data, region, full_state(start, which, state)[None], jitter=1.0, accuracy=ACCURACY)
+            corners = arena.corner[arena.at[f] : arena.at[f + 1]]
+            arena.beta[arena.at[f] : arena.at[f + 1]] = (corners @ maps) * (corners[:, 2:] > 0)
+
     def _compact(self, region: Region, start: States, which: Ints, arena: Arena, outcome: int) -> Facets:
         """The closed facets, with the corners that double-double does not know well from exact arithmetic."""
         n = int(arena.counts[DONE])
         end = int(arena.at[n])
+        self._mend(region, start, which, arena, n)
         for f in np.flatnonzero(arena.coarse[:n]):
             place = slice(arena.at[f], arena.at[f + 1])
             codes = _rename(arena.code[place].astype(np.intp), which).tolist()
@@ -731,8 +782,8 @@ class Engine:
         code[code < 0] = -1 - region.name[-1 - code[code < 0]]
         return Facets(
             arena.key[:n].copy(), arena.tie[:n].copy(), arena.at[: n + 1].copy(), code, arena.vertex[:end].copy(),
-            arena.corner[:end].copy(), start, which, arena.parent[:n].copy(), arena.flips[:n].copy(), outcome,
-            arena.spread.copy(),
+            arena.corner[:end].copy(), arena.beta[:end].copy(), start, which, arena.parent[:n].copy(),
+            arena.flips[:n].copy(), outcome, arena.spread.copy(),
         )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ class Joiner:
         key, tie, sizes, code, vertex, corner = (_take(part) for part in self.parts)
         at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         del sizes
-        first, piece = _number_names(key)
+        first, piece = number_names(key)
         counts = np.bincount(piece, minlength=first.size)
         order = _sort(piece, counts)
         key, tie, joined = key[first], tie[first], counts > 1
@@ -122,7 +122,7 @@ def _take(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
 
 
 @entry
-def _number_names(names):
+def number_names(names):
     """Number equal names in the order in which they appear: the first place of each number, and the number of each place."""
     table, value = _table(names.size)
     first, number = np.empty(names.size, np.int64), np.empty(names.size, np.int32)
@@ -177,14 +177,14 @@ def _stitch(counts, order, at, code, corner):
                 edge, following, used = _longer(edge), _longer(following), _longer(used)
             for k in range(at[piece], at[piece + 1]):
                 a, b = np.int64(code[k]), np.int64(code[k + 1 if k + 1 < at[piece + 1] else at[piece]])
-                if a != CUT_CODE and b != CUT_CODE:
+                if a > CUT_CODE and b > CUT_CODE:
                     edge[links], following[links], used[links] = a, b, k
                     links += 1
                     continue
                 c = corner_of_triangle(corner[k])
-                if c >= 0 and a != CUT_CODE:
+                if c >= 0 and a > CUT_CODE:
                     ends[c], spare[c] = a, k
-                if c >= 0 and b != CUT_CODE:
+                if c >= 0 and b > CUT_CODE:
                     starts[c] = b
         first += counts[f]
         for c in range(3):
@@ -297,7 +297,7 @@ def _number(
     before[at[:-1]] = at[1:] - 1
     slot_edge, first = _number_edges(at, neighbour)
     _join_at_infinity(names, corners, slot_edge, code, before)
-    leader, vertex = _number_names(names)
+    leader, vertex = number_names(names)
     return Mesh(
         corners[leader], code[first], np.column_stack([facet[first], neighbour[first]]),
         np.column_stack([vertex[before[first]], vertex[first]]), layer, parent, flips, at, slot_edge,

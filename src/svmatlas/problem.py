@@ -323,4 +323,4 @@ def make_tile(bounds: Bounds, cost_exponent: int, whole: Region) -> Region:
     """The same for a part of a region."""
     region = make_region(bounds, cost_exponent)
     same = np.all(region.sides[:, None] == whole.sides, axis=2)
-    return region._replace(name=np.where(same.any(axis=1), same.argmax(axis=1), CUT))
+    return region._replace(name=np.where(same.any(axis=1), same.argmax(axis=1), CUT + region.name))

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.cells import Cell
+from svmatlas.problem import check_bounds
 from svmatlas.progress import make_bar
 from svmatlas.scoring import accuracy
 from svmatlas.select import fresh_best, make_cells, make_folds, make_plane, search
@@ -115,8 +116,9 @@ def roc_frontier(
     """
     with make_bar(" steps") if progress else nullcontext() as bar:
         folds = make_folds(X, y, cv, sample_weight, groups, random_state)
-        model = {"bias": bias, "kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0, "region": region}
-        plane = make_plane(folds, accuracy, model | {"n_jobs": n_jobs, "random_state": random_state}, np.inf, bar)
+        kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
+        model = {"bias": bias, "random_state": random_state, **kind}
+        plane = make_plane(folds, accuracy, model, check_bounds(region), n_jobs, np.inf, bar)
         n_pos, n_neg = int(plane.judge.fold_pos.sum()), int(plane.judge.fold_neg.sum())
         if n_pos == 0 or n_neg == 0:
             raise ValueError("the held-out rows hold one class only")

@@ -21,11 +21,12 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d, in
 
 from svmatlas.arrangement import EQUAL, Best, Box, Judge, bound_of, counts_at, fragments_of, halve, is_promising
 from svmatlas.cells import Cell, Parts, Window, area_within, join, make_window
-from svmatlas.curves import Curves, inner_rows, zero_curves
-from svmatlas.explore import explore
-from svmatlas.problem import Bounds, check_bounds, check_rows, make_region
+from svmatlas.curves import Collector, Curves, inner_rows
+from svmatlas.explore import count_jobs, first_state
+from svmatlas.problem import Bounds, Problem, check_bounds, check_rows, make_problem, make_region
 from svmatlas.progress import make_bar
 from svmatlas.scoring import ONE_CLASS_ALLOWED, Score, get_score, make_table
+from svmatlas.survey import Surveyor
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -204,8 +205,9 @@ def select(
     _check_rule(rule)
     with make_bar(" steps") if progress else nullcontext() as bar:
         folds = make_folds(X, y, cv, sample_weight, groups, random_state)
-        model = {"bias": bias, "kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0, "region": region}
-        plane = make_plane(folds, get_score(scoring), model | {"n_jobs": n_jobs, "random_state": random_state}, deadline, bar)
+        kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
+        model = {"bias": bias, "random_state": random_state, **kind}
+        plane = make_plane(folds, get_score(scoring), model, check_bounds(region), n_jobs, deadline, bar)
         best = fresh_best()
         found = search(plane, best, deadline, bar)
         n_boxes, fragments = found.n_boxes, found.fragments
@@ -298,9 +300,10 @@ def _split(X: Any, y: npt.NDArray[Any], cv: Any, groups: Any, random_state: Any)
 # The plane
 
 
-def make_plane(folds: Folds, score: Score, model: dict[str, Any], deadline: float, bar: Any) -> Plane:
-    """Maps of all folds, one after the other, and the zero curves of their held-out rows. ``model``: arguments of explore."""
-    bounds = check_bounds(model["region"])
+def make_plane(
+    folds: Folds, score: Score, model: dict[str, Any], bounds: Bounds, n_jobs: int | None, deadline: float, bar: Any
+) -> Plane:
+    """Maps of all folds, one after the other, and the zero curves of their held-out rows. ``model``: see make_problem."""
     polygon = make_region(bounds, 0).corners
     seats = _seats(polygon)
     y = folds.positive.astype(int)
@@ -308,13 +311,13 @@ def make_plane(folds: Folds, score: Score, model: dict[str, Any], deadline: floa
     curves, signs, margins, points = [], [], [], []
     for k, (train, test) in enumerate(folds.splits):
         _show(bar, f"fold {k + 1} of {len(folds.splits)}")
-        left = None if np.isinf(deadline) else max(0.9 * (deadline - time.monotonic()) / (len(folds.splits) - k), 1e-3)
+        left = max(0.9 * (deadline - time.monotonic()) / (len(folds.splits) - k), 1e-3)
         weight = None if folds.weight is None else folds.weight[train]
         given = model["kernel"] == "precomputed"
         X_train, X_test = (folds.X[part][:, train] if given else folds.X[part] for part in (train, test))
-        atlas = explore(X_train, y[train], sample_weight=weight, time_budget=left, **model)
-        rows, which = np.unique(inner_rows(atlas._problem, X_test), axis=0, return_inverse=True)
-        found, positive, margin = zero_curves(atlas, rows, seats)
+        problem = make_problem(X_train, y[train], sample_weight=weight, **model)
+        rows, which = np.unique(inner_rows(problem, X_test), axis=0, return_inverse=True)
+        found, positive, margin = _follow_curves(problem, bounds, rows, seats, n_jobs, time.monotonic() + left)
         counts = np.zeros((2, len(rows) + 1), dtype=np.int32)  # the last is the unexplored part
         np.add.at(counts, (1 - y[test], which.ravel()), 1)
         counts[1, -1] = np.sum(y[test] == 0)
@@ -322,8 +325,20 @@ def make_plane(folds: Folds, score: Score, model: dict[str, Any], deadline: floa
         signs.append(positive)
         margins.append(margin)
         points.append(counts)
-        del atlas
     return _assemble(polygon, bounds, folds, tables, curves, signs, np.min(margins, axis=0), points, seats)
+
+
+def _follow_curves(
+    problem: Problem, bounds: Bounds, rows: Floats, seats: Floats, n_jobs: int | None, deadline: float
+) -> tuple[Curves, npt.NDArray[np.bool_], Floats]:
+    """The zero curves of some rows in the map of a problem, and the signs at the seats."""
+    surveyor = Surveyor(problem, bounds, betas=True)
+    collector = Collector(problem, bounds, rows, seats, partial=bool(np.isfinite(deadline)))
+    state, start = first_state(problem, bounds, None), (bounds[0][0], bounds[1][0])
+    for tile in surveyor.survey(state, start, count_jobs(n_jobs), np.inf, deadline, collector.visit):
+        if tile is not None:
+            collector.tiles.append(tile)
+    return collector.finish(surveyor.undone)
 
 
 def _checked(folds: Folds, score: Score) -> list[tuple[Ints, Ints]]:

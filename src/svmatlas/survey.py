@@ -79,22 +79,33 @@ class _Inline(Executor):
 class Surveyor:
     """Explores a region tile by tile."""
 
-    def __init__(self, problem: Problem, bounds: Bounds) -> None:
+    def __init__(self, problem: Problem, bounds: Bounds, betas: bool = False) -> None:
         self.problem = problem
         self.bounds = bounds
         self.words = make_words(problem.n_points, np.random.default_rng(problem.seed))
         self.region = make_region(bounds, problem.cost_exponent)
-        self.engine = Engine(problem.data, self.words)
+        self.engine = Engine(problem.data, self.words, betas)
         self.seeds: deque[tuple[tuple[float, float], States]] = deque(maxlen=SEEDS)
         self.known: dict[tuple[float, float], States] = {}
         self.complete = True
+        self.undone: list[Bounds] = []
         self.n_tiles = 0  # finished, and
         self.n_known = 1  # all that are known so far
 
     def survey(
-        self, state: States, start: tuple[float, float], n_jobs: int, max_facets: float, deadline: float
-    ) -> Iterator[Facets]:
-        """The facets of all tiles, first those of the one that holds ``start``, where the partition is ``state``."""
+        self,
+        state: States,
+        start: tuple[float, float],
+        n_jobs: int,
+        max_facets: float,
+        deadline: float,
+        visit: Callable[[Bounds, Facets], T],
+    ) -> Iterator[T]:
+        """What ``visit`` makes of all tiles, first of the one that holds ``start``, where the partition is ``state``.
+
+        It is called as ``visit(tile, facets)`` in the thread that explored the tile. Tiles of which facets are missing,
+        because there were enough or it was late, are in ``undone`` at the end.
+        """
         waiting = [
             (tile, 0)
             for tile in (self.cut(start) if max_facets > self._room(self.problem.n_points, 0) // 2 else [self.bounds])
@@ -103,7 +114,7 @@ class Surveyor:
         first: States | None = state
         keys: list[npt.NDArray[np.uint64]] = []
         total = 0
-        running: dict[Future[Facets | list[Bounds]], int] = {}
+        running: dict[Future[tuple[Facets, T] | list[Bounds]], tuple[Bounds, int]] = {}
         width = n_jobs if max_facets == np.inf else 1
         with ThreadPoolExecutor(width) if width > 1 else _Inline() as pool:
             while waiting or running:
@@ -115,14 +126,14 @@ class Surveyor:
                         if left <= 0:
                             late = True
                             break
-                        running[pool.submit(self.explore, tile, depth, first, left, deadline)] = depth
+                        running[pool.submit(self._visit, visit, tile, depth, first, left, deadline)] = tile, depth
                         first = None
                     done, _ = wait(running, return_when=FIRST_COMPLETED)
                 except KeyboardInterrupt:
                     self.engine.stopped = late = True
                     done, _ = wait(running)
                 for future in done:
-                    depth, result = running.pop(future), future.result()
+                    (tile, depth), result = running.pop(future), future.result()
                     if isinstance(result, list):
                         if self.n_tiles == 0 and not running:  # the start is in one of the parts
                             result.sort(key=lambda part: not _holds(part, start))
@@ -130,21 +141,27 @@ class Surveyor:
                         waiting = [(part, depth + 1) for part in result] + waiting
                         self.n_known += len(result) - 1
                         continue
+                    facets, visited = result
                     self.n_tiles += 1
-                    self._remember(result)
-                    total += result.key.size
+                    self._remember(facets)
+                    total += facets.key.size
                     if max_facets < np.inf:
-                        keys.append(result.key)
-                    late = late or result.outcome == PAUSED
-                    yield result
-                if late and not running:
-                    self.complete = False
-                    if self.n_tiles == 0:
-                        raise KeyboardInterrupt
-                    return
+                        keys.append(facets.key)
+                    if facets.outcome == PAUSED:
+                        late = True
+                        self.undone.append(tile)
+                    yield visited
                 if late:
+                    self.undone += [tile for tile, _ in waiting]
                     waiting.clear()
                     self.complete = False
+                    if not running and self.n_tiles == 0:
+                        raise KeyboardInterrupt
+
+    def _visit(self, visit: Callable[[Bounds, Facets], T], tile: Bounds, *options: Any) -> tuple[Facets, T] | list[Bounds]:
+        """Explore a tile and make of it what is wanted."""
+        facets = self.explore(tile, *options)
+        return facets if isinstance(facets, list) else (facets, visit(tile, facets))
 
     def explore(
         self,
@@ -204,7 +221,7 @@ class Surveyor:
 
     def _remember(self, facets: Facets) -> None:
         """The facets with the longest edges on each cut of a tile."""
-        on_cut = np.flatnonzero(facets.code == -1 - CUT)
+        on_cut = np.flatnonzero(facets.code <= -1 - CUT)
         if on_cut.size == 0:
             return
         facet = np.searchsorted(facets.at, on_cut, side="right") - 1
