@@ -233,7 +233,7 @@ def make_task(data, region, space):
     """A Task over given workspaces."""
     fields = Task(
         data.rows, data.columns, data.point, data.axis, data.probe, data.rank, data.anchor,
-        region.sides, region.corners, region.axis, region.name, data.axis, 1.0, space.pull, 0.0, space.asked,
+        region.sides, region.corners, region.axis, region.name, data.axis, 1.0, space.pull, 0.0, space.asked[:0],
         space.centre, space.slack, 0, space.shortest,
         space.members, space.column, space.square, space.score, space.bound, space.table, space.counts,
         space.edge, space.corner, space.listed, space.asked, space.exact, space.tally,

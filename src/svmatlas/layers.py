@@ -117,6 +117,11 @@ def mix(x):
     return x ^ (x >> np.uint64(31))
 
 
+AT_CORNER, OF_SIDES, AT_INFINITY, ON_SIDE = 1 + np.arange(4)
+FIRST = np.int64(0)
+"""Kinds of places that are not named by facets, and a number (NumPy's: see the columns in facet.py)."""
+
+
 @kernel
 def place(kind, number):
     """Word of a place that is not named by facets."""
@@ -151,20 +156,20 @@ def _name_vertex(task, words, key, a, b, v):
     """Name of the corner v between edges a and b of a facet."""
     c = corner_of_triangle(v)
     if c >= 0:
-        return place(1, c)
+        return place(AT_CORNER, c)
     names = task.side_name
     if a < 0 and b < 0:
-        return place(2, 64 * max(names[-1 - a], names[-1 - b]) + min(names[-1 - a], names[-1 - b]))
+        return place(OF_SIDES, 64 * max(names[-1 - a], names[-1 - b]) + min(names[-1 - a], names[-1 - b]))
     event, side = max(a, b), min(a, b)
     if v[2] == 0.0:
-        return mix(key if side >= 0 else key ^ words[event]) ^ place(3, 0)
+        return mix(key if side >= 0 else key ^ words[event]) ^ place(AT_INFINITY, FIRST)
     beyond = key ^ words[event]
     far, _, _ = opposite(words, task.axis, task.side_axis, key, a, b, v)
     name = mix(key) + mix(beyond)
     if side >= 0:
         name += mix(key ^ words[side])
     elif far == np.uint64(0):
-        name += place(4, 1 + names[-1 - side])
+        name += place(ON_SIDE, 1 + names[-1 - side])
     if far != np.uint64(0):
         name += mix(far)
     return name
@@ -419,7 +424,8 @@ def _mef(task, arena, f, key, a, b):
                 _copy(arena.pull[own, part, c], arena.pull[seat, part, c])
         for step in range(2):
             if arena.flips[n, step] >= 0:
-                move(task.rows, task.point, task.axis, arena.state[seat], arena.pull[seat], arena.flips[n, step])
+                code = np.int64(arena.flips[n, step])
+                move(task.rows, task.point, task.axis, arena.state[seat], arena.pull[seat], code)
         arena.counts[NAMED] += 1
     return arena.table_value[where]
 
@@ -558,7 +564,6 @@ def _judge(data, region, space, states, drift, at, code, tie, coarse):
     """Close facets again whose edges and corners are known, and see whether they are ties."""
     task = make_task(data, region, space)
     task.drift = drift
-    task.answers = np.empty((0, 5), np.int64)
     for f in range(states.shape[0]):
         n = at[f + 1] - at[f]
         hints = np.empty((n, 2), np.int64)
@@ -591,7 +596,7 @@ def states_of(facets, parent, flips, start):
             state[i] = start[i] if known < 0 else out[known, i]
         for k in range(depth - 1, -1, -1):
             for step in range(2):
-                code = flips[path[k], step]
+                code = np.int64(flips[path[k], step])
                 if code >= 0:
                     cross(state, code)
     return out
@@ -757,7 +762,7 @@ class Engine:
     def _mend(self, region: Region, start: States, which: Ints, arena: Arena, n: int) -> None:
         """Weights at corners that double-double does not know, from exact arithmetic."""
         end = int(arena.at[n]) if self.betas else 0
-        wrong = np.flatnonzero(np.isnan(arena.beta[:end, 0]))
+        wrong = np.flatnonzero(np.isnan(arena.beta[:end]).any(axis=1))
         for f in np.unique(np.searchsorted(arena.at[:n], wrong, side="right") - 1):
             (state,) = states_of(np.array([f]), arena.parent, arena.flips, start[which])
             _, (maps,) = affine_maps(self.data, region, full_state(start, which, state)[None], jitter=1.0, accuracy=ACCURACY)

@@ -254,8 +254,8 @@ def _walk_layers(keys, at, code, corner, places, words, axis, side_axis, start):
         g = order[f]
         for step in range(2):  # behind edges, then opposite to corners
             for k in range(at[g], at[g + 1]):
-                a, b = code[k], code[k + 1 if k + 1 < at[g + 1] else at[g]]
-                key, x, y = np.uint64(0), a, np.int32(-1)
+                a, b = np.int64(code[k]), np.int64(code[k + 1 if k + 1 < at[g + 1] else at[g]])
+                key, x, y = np.uint64(0), a, np.int64(-1)
                 if step == 1:
                     key, x, y = opposite(words, axis, side_axis, keys[g], a, b, corner[places[k]])
                 elif a >= 0:

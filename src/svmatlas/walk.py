@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import UNIT, entry, kernel, owner
+from svmatlas.doubledouble import UNIT, caller, kernel
 from svmatlas.exact import ExactFacet, ExactProblem, answer
 from svmatlas.facet import (
     BETA,
@@ -71,6 +71,7 @@ from svmatlas.polygon import (
     _reduce_pencil,
 )
 from svmatlas.problem import Problem
+from svmatlas.record import make_memory, make_record
 
 Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
@@ -88,6 +89,10 @@ STRIDE = 256
 """Events between two looks at what was found, which are also the places where partitions are kept."""
 
 
+FIRST = np.int64(0)
+"""The corner in hand (a NumPy integer: see the columns in facet.py)."""
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # The end of a line in one facet
 
@@ -95,7 +100,7 @@ STRIDE = 256
 @kernel
 def _place_corner(t, line, code):
     """The corner of the path's line and another line as corner 0."""
-    _make_corner(t, 0, line, code)
+    _make_corner(t, FIRST, line, code)
     t.edge[0, CODE, 0], t.edge[0, CODE, 1] = line, code
     t.edge[0, CHECKED, 0] = 0
     t.tally[N_CORNERS] = 2
@@ -117,7 +122,7 @@ def _attempt(t, line, goal):
     code = goal
     for _ in range(t.edge.shape[2] + t.members.shape[1]):  # each line is nearer than the one before
         _place_corner(t, line, code)
-        k = _check_corner(t, 0)
+        k = _check_corner(t, FIRST)
         if k == NONE:
             return CLOSED, code
         if k == ASK:
@@ -154,20 +159,20 @@ def find_exit(t, line, goal):
 
 
 class Near(NamedTuple):
-    """The points nearby as a problem of their own."""
+    """The points nearby; ``make_near`` makes a problem of their own beside it."""
 
-    data: Data  # of the points nearby
-    space: Space
     state: States
     which: npt.NDArray[np.intp]  # which points they are
     place: npt.NDArray[np.intp]  # (N,) where each point is among them, -1 for points far off
     weights: Floats  # beta_0
+    slack: Floats  # (N,) see _fill_slacks
     reach: Floats  # (1,) 0: not known
     entry: Floats  # (3,) where the path entered the facet in hand
     patience: npt.NDArray[np.int64]  # (2,) events to wait before the points nearby are tried again; length of the last wait
+    memory: npt.NDArray[np.uint8]  # for the record
 
 
-def make_near(data: Data, region: Region) -> Near:
+def make_near(data: Data, region: Region) -> tuple[Near, Data, Space]:
     """Room for the points nearby; none if there are too few points for it to pay."""
     n, d = data.rows.shape
     size = NEARBY * max(1, d // 16)
@@ -175,10 +180,11 @@ def make_near(data: Data, region: Region) -> Near:
     near = data._replace(
         rows=np.zeros((size, d)), columns=np.zeros((d, size)), point=np.zeros((4, size)), axis=np.zeros(size, np.int8)
     )
-    return Near(
-        near, make_space(near, region), np.zeros(size, np.int8), np.zeros(size, np.intp), np.full(n, -1), np.zeros(d),
-        np.zeros(1), np.zeros(3), np.zeros(2, np.int64),
+    points = Near(
+        np.zeros(size, np.int8), np.zeros(size, np.intp), np.full(n, -1), np.zeros(d), np.zeros(n), np.zeros(1),
+        np.zeros(3), np.zeros(2, np.int64), make_memory(),
     )  # fmt: skip
+    return points, near, make_space(near, region)
 
 
 @kernel
@@ -223,11 +229,11 @@ def _exit_nearby(t, near, line, goal):
     return CLOSED, code
 
 
-@owner
-def _slacks(t, near):
+@kernel
+def _fill_slacks(t, near):
     """For each point how far the weights may move from beta_0 before it can change its set."""
-    slack = np.zeros(t.state.size)
-    length = 0.0
+    slack, length = near.slack, 0.0
+    slack[:] = 0.0
     for j in range(near.weights.size):
         b = near.weights[j]
         length += b * b
@@ -239,32 +245,63 @@ def _slacks(t, near):
         g = slack[i] - (1.0 + t.jitter * t.point[TARGET_LO, i])
         g = g if t.state[i] == OUTSIDE else -g
         slack[i] = -np.inf if t.state[i] == MARGIN else (g - 8.0 * UNIT) / t.point[NORM, i] - error
-    return slack
 
 
-@owner
-def _look_around(t, maps, v, near):
-    """Find the points nearby anew, with beta_0 from the maps of the facet in hand at a corner v of it."""
+@kernel
+def _count_below(values, bound):
+    count = 0
+    for i in range(values.size):
+        count += values[i] < bound
+    return count
+
+
+@kernel
+def _choose_reach(slack, size):
+    """A reach that leaves about as many points nearby as there is room for, and not more; 0 if that is none."""
+    low, high = 0.0, 0.0
+    for i in range(slack.size):
+        high = max(high, slack[i])
+    if not high < np.inf or _count_below(slack, high) <= size:
+        return high if high < np.inf else 0.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        if _count_below(slack, middle) <= size:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+HALVINGS = 24
+"""Of the range of slacks, to find a reach."""
+
+
+@kernel
+def _look_around(t, s, maps, v, near):
+    """Find the points nearby anew, with beta_0 from the maps of the facet in hand at a corner v of it, for the task s."""
     near.reach[0] = 0.0
     if not v[2] > 0.0:
         return
     for j in range(near.weights.size):
         near.weights[j] = (maps[P, j] * v[0] + maps[Q, j] * v[1] + maps[L, j] * v[2]) / v[2]
-    slack = _slacks(t, near)
-    reach = np.partition(slack, near.which.size)[near.which.size]
-    if not (0.0 < reach < np.inf):
+    _fill_slacks(t, near)
+    slack, size = near.slack, near.which.size
+    reach = _choose_reach(slack, size)
+    spare = size - _count_below(slack, reach)  # room for some that are further off
+    if not reach > 0.0 or spare < 0:
         return
     n = 0
     for i in range(slack.size):
         near.place[i] = -1
-        if slack[i] < reach:
-            near.which[n], near.place[i], near.state[n], near.data.axis[n] = i, n, t.state[i], t.axis[i]
-            near.data.rows[n] = t.rows[i]
-            near.data.columns[:, n] = t.rows[i]
-            near.data.point[:, n] = t.point[:, i]
+        if slack[i] < reach or spare > 0:
+            spare -= not slack[i] < reach
+            near.which[n], near.place[i], near.state[n], s.axis[n] = i, n, t.state[i], t.axis[i]
+            for j in range(t.rows.shape[1]):
+                s.rows[n, j] = s.columns[j, n] = t.rows[i, j]
+            for j in range(4):
+                s.point[j, n] = t.point[j, i]
             n += 1
-    if n == near.which.size:  # fewer only where slacks are equal
-        near.reach[0] = reach
+    near.reach[0] = reach
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -277,6 +314,7 @@ class Steps(NamedTuple):
     code: npt.NDArray[np.int64]
     corner: Floats  # (n, 3) where the event is
     coarse: npt.NDArray[np.bool_]  # corners that even double-double does not know well
+    memory: npt.NDArray[np.uint8]  # for the record
 
 
 @kernel
@@ -304,10 +342,11 @@ def _record(t, corner, code, near, out, n):
         cross(near.state, 2 * place + (code & 1))
 
 
-@entry
-def _follow(data, region, space, state, drift, line, goal, answers, near, n, out):
+@caller
+def _follow(data, region, space, near_data, near_space, near, out, state, drift, line, goal, answers, n):
     """Walk on from event n until the goal (CLOSED), the end of the buffers (PUT_OFF) or questions (ASKING)."""
-    t, s = make_task(data, region, space), make_task(near.data, region, near.space)
+    t, s = make_task(data, region, space), make_task(near_data, region, near_space)
+    near, out = make_record(near, near.memory), make_record(out, out.memory)
     t.state, s.state = state, near.state
     s.pull = t.pull
     t.drift, s.drift = drift, drift
@@ -319,7 +358,7 @@ def _follow(data, region, space, state, drift, line, goal, answers, near, n, out
         if near.reach[0] > 0.0:
             outcome, code = _exit_nearby(s, near, line, goal)
             if outcome == PUT_OFF:
-                _look_around(t, s.column[BETA], near.entry, near)
+                _look_around(t, s, s.column[BETA], near.entry, near)
                 outcome, code = _exit_nearby(s, near, line, goal)
             if code >= 0:
                 code = 2 * near.which[code >> 1] + (code & 1)
@@ -330,7 +369,7 @@ def _follow(data, region, space, state, drift, line, goal, answers, near, n, out
             if outcome == CLOSED and code != goal and near.which.size > 0:
                 near.patience[0] -= 1
                 if near.patience[0] < 0:
-                    _look_around(t, t.column[BETA], corner, near)
+                    _look_around(t, s, t.column[BETA], corner, near)
         if outcome != CLOSED or code == goal:
             return outcome, n
         if n > 0 and code == out.code[n - 1]:
@@ -359,7 +398,7 @@ def _scores_hold(t):
     return True
 
 
-@entry
+@caller
 def _holds(data, region, space, state, drift, line, goal):
     """Does the corner of two lines satisfy all conditions of a partition, beyond doubt?
 
@@ -367,7 +406,6 @@ def _holds(data, region, space, state, drift, line, goal):
     """
     t = make_task(data, region, space)
     t.state, t.drift = state, drift
-    t.answers = np.empty((0, 5), np.int64)
     outcome, code = find_exit(t, line, goal)
     return outcome == CLOSED and code == goal and (t.counts[SIZE] < t.rank - 1 or _scores_hold(t))
 
@@ -381,7 +419,7 @@ class Walker:
         self.data = problem.data
         self.region = Region(lines, lines, kinds, np.arange(len(lines)))
         self.space = make_space(self.data, self.region)
-        self.near = make_near(self.data, self.region)
+        self.near, self.near_data, self.near_space = make_near(self.data, self.region)
         self.exact = ExactProblem(self.data, self.region)
         self.n_refined = 0
         self.n_exact = 0
@@ -394,16 +432,16 @@ class Walker:
         while True:
             before = state.copy()
             moves += STRIDE
-            steps = Steps(np.empty(STRIDE, dtype=np.int64), np.empty((STRIDE, 3)), np.empty(STRIDE, dtype=bool))
+            steps = Steps(np.empty(STRIDE, np.int64), np.empty((STRIDE, 3)), np.empty(STRIDE, bool), make_memory())
             n, outcome = 0, ASKING
             answers = np.empty((0, 5), dtype=np.intp)
             while outcome == ASKING:
                 known = n
                 outcome, n = _follow(
-                    self.data, self.region, self.space, state, drift_of(self.data, moves), -1 - line, -1 - goal, answers,
-                    self.near, n, steps,
+                    self.data, self.region, self.space, self.near_data, self.near_space, self.near, steps, state,
+                    drift_of(self.data, moves), -1 - line, -1 - goal, answers, n,
                 )  # fmt: skip
-                self.n_refined += int(self.space.tally[N_REFINED] + self.near.space.tally[N_REFINED])
+                self.n_refined += int(self.space.tally[N_REFINED] + self.near_space.tally[N_REFINED])
                 if outcome == ASKING:
                     asked = self.space.asked[: self.space.tally[N_ASKED]]
                     self.n_exact += asked.shape[0]
@@ -413,7 +451,7 @@ class Walker:
                 margin, inside = (np.flatnonzero(state == k).tolist() for k in (MARGIN, INSIDE))
                 raise EngineError(f"a path broke off (outcome {outcome}) in the facet with margin {margin}, inside {inside}")
             self._settle(before, steps, line, n)
-            yield Steps(steps.code[:n], steps.corner[:n], steps.coarse[:n])
+            yield Steps(steps.code[:n], steps.corner[:n], steps.coarse[:n], steps.memory)
             if outcome == CLOSED:
                 return
 
