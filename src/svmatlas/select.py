@@ -335,7 +335,7 @@ def _follow_curves(
     surveyor = Surveyor(problem, bounds, betas=True)
     collector = Collector(problem, bounds, rows, seats, partial=bool(np.isfinite(deadline)))
     state, start = first_state(problem, bounds, None), (bounds[0][0], bounds[1][0])
-    for tile in surveyor.survey(state, start, count_jobs(n_jobs), np.inf, deadline, collector.visit):
+    for tile in surveyor.survey(state, start, count_jobs(n_jobs), np.inf, deadline, collector.visit, patient=True):
         if tile is not None:
             collector.tiles.append(tile)
     return collector.finish(surveyor.undone)

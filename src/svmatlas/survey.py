@@ -100,11 +100,12 @@ class Surveyor:
         max_facets: float,
         deadline: float,
         visit: Callable[[Bounds, Facets], T],
+        patient: bool = False,
     ) -> Iterator[T]:
         """What ``visit`` makes of all tiles, first of the one that holds ``start``, where the partition is ``state``.
 
         It is called as ``visit(tile, facets)`` in the thread that explored the tile. Tiles of which facets are missing,
-        because there were enough or it was late, are in ``undone`` at the end.
+        because there were enough or it was late, are in ``undone`` at the end. ``patient``: the first tile is finished.
         """
         waiting = [
             (tile, 0)
@@ -126,7 +127,8 @@ class Surveyor:
                         if left <= 0:
                             late = True
                             break
-                        running[pool.submit(self._visit, visit, tile, depth, first, left, deadline)] = tile, depth
+                        until = np.inf if patient and self.n_tiles == 0 else deadline
+                        running[pool.submit(self._visit, visit, tile, depth, first, left, until)] = tile, depth
                         first = None
                     done, _ = wait(running, return_when=FIRST_COMPLETED)
                 except KeyboardInterrupt:
