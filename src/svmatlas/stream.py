@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from svmatlas.atlas import Atlas
 from svmatlas.mesh import Joiner
-from svmatlas.problem import check_bounds, make_problem, make_region
+from svmatlas.problem import check_bounds, make_problem, make_region, make_tile
 from svmatlas.survey import Surveyor
 
 BYTES = 160
@@ -53,19 +54,27 @@ def tiles(
     waiting = [(tile, 0) for tile in surveyor.cut((bounds[0][0], bounds[1][0]))]
     while waiting:
         tile, depth = waiting.pop(0)
-        area = make_region(tile, problem.cost_exponent)
         before = surveyor.engine.n_refined, surveyor.engine.n_exact
-        facets = surveyor.explore(tile, depth, region=area)
+        facets = surveyor.explore(tile, depth)
         if isinstance(facets, list):
             waiting = [(part, depth + 1) for part in facets] + waiting
             continue
-        joiner = Joiner(surveyor.engine, area)
-        joiner.add(facets)
+        surveyor.remember(facets)
+        joiner = Joiner(surveyor.engine, make_region(tile, problem.cost_exponent))
+        joiner.add(facets._replace(code=_by_side(facets.code, make_tile(tile, problem.cost_exponent, surveyor.region).name)))
         counts = {
             "n_refined": surveyor.engine.n_refined - before[0],
             "n_exact": surveyor.engine.n_exact - before[1],
         }
         yield Atlas(problem, tile, joiner.finish(facets.start), True, counts)
+
+
+def _by_side(code: npt.NDArray[np.int32], names: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
+    """Codes with the numbers of the sides of a tile in place of their names."""
+    numbered = code.copy()
+    for j, name in enumerate(names):
+        numbered[code == -1 - name] = -1 - j
+    return numbered
 
 
 @dataclass(frozen=True)

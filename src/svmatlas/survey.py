@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.facet import CUT, INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q, Region
+from svmatlas.facet import CUT, INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q
 from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, make_words, uncertain
 from svmatlas.maps import affine_maps
 from svmatlas.polygon import EMPTY
@@ -145,7 +145,7 @@ class Surveyor:
                         continue
                     facets, visited = result
                     self.n_tiles += 1
-                    self._remember(facets)
+                    self.remember(facets)
                     total += facets.key.size
                     if max_facets < np.inf:
                         keys.append(facets.key)
@@ -172,10 +172,9 @@ class Surveyor:
         state: States | None = None,
         max_facets: float = np.inf,
         deadline: float = np.inf,
-        region: Region | None = None,
     ) -> Facets | list[Bounds]:
-        """The facets of one tile, a part of the region or one by itself; if they are too many the parts to cut it into."""
-        region = region or make_tile(tile, self.problem.cost_exponent, self.region)
+        """The facets of one tile; if they are too many the parts to cut it into."""
+        region = make_tile(tile, self.problem.cost_exponent, self.region)
         n = self.problem.n_points
         share = 0.5
         place: Floats | None = None
@@ -221,7 +220,7 @@ class Surveyor:
             known = (a, b), self._known(a, b)
         return known[1], self.problem.homogeneous(*np.array(known[0])[:, None])[0]
 
-    def _remember(self, facets: Facets) -> None:
+    def remember(self, facets: Facets) -> None:
         """The facets with the longest edges on each cut of a tile."""
         on_cut = np.flatnonzero(facets.code <= -1 - CUT)
         if on_cut.size == 0:
