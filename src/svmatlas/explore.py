@@ -101,6 +101,7 @@ def explore(
         for facets in surveyor.survey(state, start or (bounds[0][0], bounds[1][0]), jobs, *limit):
             joiner.add(facets)
             show(facets, surveyor)
+    surveyor.engine.blocks.clear()
     counts = {"n_refined": surveyor.engine.n_refined, "n_exact": surveyor.engine.n_exact}
     return Atlas(problem, bounds, joiner.finish(state), surveyor.complete, counts)
 
