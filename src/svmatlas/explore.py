@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from svmatlas.atlas import Atlas
+from svmatlas.budget import check_memory
 from svmatlas.facet import INSIDE
 from svmatlas.layers import Facets
 from svmatlas.mesh import Joiner
@@ -86,6 +87,11 @@ def explore(
     Atlas
         The map. ``atlas.complete`` is False if it was stopped, also by Ctrl-C.
 
+    Raises
+    ------
+    MemoryError
+        Before a large exploration begins, if a sample of it says that the memory available is surely not enough.
+
     """
     bounds = check_bounds(region)
     start = _check_start(start, bounds)
@@ -96,9 +102,12 @@ def explore(
     if start is not None or bounds[0][0] > 0 or bounds[1][0] > 0:
         state = state_at(problem, *_inside(start or (bounds[0][0], bounds[1][0]), bounds))
     surveyor = Surveyor(problem, bounds)
+    place = start or (bounds[0][0], bounds[1][0])
+    if max_facets is None:
+        check_memory(surveyor, surveyor.cut(place), jobs, limit[1])
     joiner = Joiner(surveyor.engine, surveyor.region)
     with _bar(progress) as show:
-        for facets in surveyor.survey(state, start or (bounds[0][0], bounds[1][0]), jobs, *limit):
+        for facets in surveyor.survey(state, place, jobs, *limit):
             joiner.add(facets)
             show(facets, surveyor)
     surveyor.engine.blocks.clear()
