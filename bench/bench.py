@@ -141,7 +141,7 @@ def run_growth(picture=None, time_budget=300.0):
             facets = atlas.facet_is_tie.size
             state = "not validated" if atlas.complete else f"stopped after {time_budget:.0f} s, not in the fit"
             if atlas.complete:
-                rows.append((n, facets, taken))
+                rows.append((n, facets, taken, atlas.n_facets))
             if atlas.complete and n <= VALIDATED:
                 state = "valid" if atlas.validate().ok else "NOT VALID"
             print(
@@ -152,8 +152,8 @@ def run_growth(picture=None, time_budget=300.0):
         found[d] = np.array(rows)
     print()
     for d, rows in found.items():
-        (a, _), (b, _) = (exponent(rows[:, 0], rows[:, k]) for k in (1, 2))
-        print(f"d = {d}: facets grow as N^{a:.2f}, time as N^{b:.2f}.", flush=True)
+        a, b, c = (exponent(rows[:, 0], rows[:, k])[0] for k in (1, 2, 3))
+        print(f"d = {d}: facets grow as N^{a:.2f} (N^{c:.2f} without ties), time as N^{b:.2f}.", flush=True)
     if picture:
         draw_growth(found, picture)
 
@@ -196,10 +196,11 @@ def run_large(which):
     report = atlas.validate(n_jobs=2)
     checked = time.perf_counter() - begin
     each = taken / (report.n_facets + report.n_tie_facets)
+    state = f"{'complete' if atlas.complete else 'NOT COMPLETE'}, {'valid' if report.ok else 'NOT VALID'}"
     print(
         f"| {name} | {count_text(report)} | {taken:.0f} s | {1e6 * each:.0f} us | {each / small:.2f} | 1/{fit / each:,.0f} "
         f"| {array_bytes(atlas) * each / taken:.0f} B | {memory * each / taken:.0f} B | {checked:.0f} s "
-        f"| {report.max_gap:.0e} | {'complete' if atlas.complete else 'NOT COMPLETE'}, {'valid' if report.ok else 'NOT VALID'} |",
+        f"| {report.max_gap:.0e} | {state} |",
         flush=True,
     )
     if not report.ok:
