@@ -73,6 +73,10 @@ def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def array_bytes(atlas):
+    return sum(array.nbytes for array in atlas._mesh)
+
+
 def run_case(name):
     """One row of the table, in a process of its own so that the peak of memory is its own."""
     make, arguments = CASES[name]
@@ -87,11 +91,134 @@ def run_case(name):
     report = atlas.validate()
     facets = report.n_facets + report.n_tie_facets
     print(
-        f"| {name} | {report.n_facets:,} ({report.n_tie_facets:,}) | {atlas.n_layers} | {1e6 * taken / facets:.0f} us "
-        f"| 1/{fit / (taken / facets):.0f} | {taken / fit:,.0f} | {memory / facets:.0f} B | {report.max_gap:.0e} "
+        f"| {name} | {count_text(report)} | {atlas.n_layers} | {1e6 * taken / facets:.0f} us "
+        f"| 1/{fit / (taken / facets):.0f} | {taken / fit:,.0f} "
+        f"| {array_bytes(atlas) / facets:.0f} B | {memory / facets:.0f} B | {report.max_gap:.0e} "
         f"| {'valid' if report.ok else 'NOT VALID'} |",
         flush=True,
     )
+
+
+def count_text(report):
+    return f"{report.n_facets:,} ({report.n_tie_facets:,})"
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Growth and large maps
+
+
+GROWTH = ((1e-3, 10), (1e-3, 10))
+SIZES = (100, 200, 500, 1000, 2000)
+VALIDATED = 500
+"""Atlases of the growth table are validated up to this many rows; those of more in the table of large maps."""
+
+LARGE = {
+    "a": ("N=2,000 d=10, 1e-3 <= C <= 10", 2000, (1e-3, 10)),
+    "b": ("N=10,000 d=10, 0.01 <= C <= 0.02", 10000, (0.01, 0.02)),
+    "c": ("N=20,000 d=10, 0.01 <= C <= 0.0115", 20000, (0.01, 0.0115)),
+}
+
+
+def explore_timed(X, y, **arguments):
+    begin = time.perf_counter()
+    atlas = svmatlas.explore(X, y, **arguments)
+    return atlas, time.perf_counter() - begin
+
+
+def run_growth(picture=None, time_budget=300.0):
+    """Facets and time against N, and their exponents by least squares in logarithms; the time is that of one run."""
+    svmatlas.explore(*gaussian(150, 2)).validate()
+    print(
+        "| d | N | facets (ties) | time | time per facet | share of a LinearSVC fit | atlas |\n|---|---|---|---|---|---|---|"
+    )
+    found = {}
+    for d in (2, 10):
+        rows = []
+        for n in SIZES:
+            X, y = gaussian(n, d)
+            fit = fit_time(X, y)
+            atlas, taken = explore_timed(X, y, region=GROWTH, time_budget=time_budget)
+            facets = atlas.facet_is_tie.size
+            state = "not validated" if atlas.complete else f"stopped after {time_budget:.0f} s, not in the fit"
+            if atlas.complete:
+                rows.append((n, facets, taken, atlas.n_facets))
+            if atlas.complete and n <= VALIDATED:
+                state = "valid" if atlas.validate().ok else "NOT VALID"
+            print(
+                f"| {d} | {n:,} | {atlas.n_facets:,} ({facets - atlas.n_facets:,}) | {taken:.2f} s "
+                f"| {1e6 * taken / facets:.0f} us | 1/{fit / (taken / facets):.0f} | {state} |",
+                flush=True,
+            )
+        found[d] = np.array(rows)
+    print()
+    for d, rows in found.items():
+        a, b, c = (exponent(rows[:, 0], rows[:, k])[0] for k in (1, 2, 3))
+        print(f"d = {d}: facets grow as N^{a:.2f} (N^{c:.2f} without ties), time as N^{b:.2f}.", flush=True)
+    if picture:
+        draw_growth(found, picture)
+
+
+def exponent(n, values):
+    """Slope and offset of the straight line through logarithms."""
+    return np.polyfit(np.log(n), np.log(values), 1)
+
+
+def draw_growth(found, picture):
+    """Facets against N with the fitted lines."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    for d, rows in found.items():
+        n, facets = rows[:, 0], rows[:, 1]
+        slope, offset = exponent(n, facets)
+        (points,) = axes.loglog(n, facets, "o")
+        axes.loglog(n, np.exp(offset) * n**slope, "-", color=points.get_color(), label=f"d = {d}: $N^{{{slope:.2f}}}$")
+    axes.set(xlabel="rows N", ylabel="facets, ties included", title=r"Gaussian data, $10^{-3} \leq C_\pm \leq 10$")
+    axes.legend()
+    figure.savefig(picture, dpi=120)
+
+
+def run_large(which):
+    """One row of the table of large maps, in a process of its own."""
+    name, n, bounds = LARGE[which]
+    svmatlas.explore(*gaussian(150, 2)).validate()
+    X, y = gaussian(n, 10)
+    fit = fit_time(X, y)
+    before = peak()
+    atlas, taken = explore_timed(X, y, region=(bounds, bounds))
+    memory = peak() - before
+    other, seconds = explore_timed(*gaussian(500, 10), region=GROWTH)  # after the peak was read
+    small = seconds / other.facet_is_tie.size
+    begin = time.perf_counter()
+    report = atlas.validate(n_jobs=2)
+    checked = time.perf_counter() - begin
+    each = taken / (report.n_facets + report.n_tie_facets)
+    state = f"{'complete' if atlas.complete else 'NOT COMPLETE'}, {'valid' if report.ok else 'NOT VALID'}"
+    print(
+        f"| {name} | {count_text(report)} | {taken:.0f} s | {1e6 * each:.0f} us | {each / small:.2f} | 1/{fit / each:,.0f} "
+        f"| {array_bytes(atlas) * each / taken:.0f} B | {memory * each / taken:.0f} B | {checked:.0f} s "
+        f"| {report.max_gap:.0e} | {state} |",
+        flush=True,
+    )
+    if not report.ok:
+        print(report, flush=True)
+
+
+def compare_large():
+    print(
+        "| Gaussian data | facets (ties) | time | time per facet | beside N=500 | share of a LinearSVC fit | arrays a facet "
+        "| peak a facet | time to validate | largest duality gap | atlas |\n|---|---|---|---|---|---|---|---|---|---|---|",
+        flush=True,
+    )
+    for which in LARGE:
+        subprocess.run([sys.executable, __file__, "--case", f"large {which}"], check=True)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Rays and other solvers
 
 
 def compare_rays():
@@ -324,23 +451,30 @@ def compare_selections():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--case", choices=[*CASES, "ray", "select"], help="run one row, the table of rays, or the best costs beside other ways"
-    )
+    tables = {
+        "growth": lambda: run_growth(arguments.picture),
+        "large": compare_large,
+        "ray": compare_rays,
+        "select": compare_selections,
+    } | {f"large {which}": lambda which=which: run_large(which) for which in LARGE}
+    parser.add_argument("--case", choices=[*CASES, *tables], help="run one row or one table")
+    parser.add_argument("--picture", help="where to draw the growth of facets, with --case growth")
     arguments = parser.parse_args()
-    if arguments.case in ("ray", "select"):
-        compare_rays() if arguments.case == "ray" else compare_selections()
+    if arguments.case in tables:
+        tables[arguments.case]()
         return
     if arguments.case:
         run_case(arguments.case)
         return
     print(
-        "| data | facets (ties) | layers | time per facet | share of a LinearSVC fit | whole map in fits | memory a facet "
-        "| largest duality gap | atlas |\n|---|---|---|---|---|---|---|---|---|",
+        "| data | facets (ties) | layers | time per facet | share of a LinearSVC fit | whole map in fits "
+        "| arrays a facet | peak a facet | largest duality gap | atlas |\n|---|---|---|---|---|---|---|---|---|",
         flush=True,
     )
     for name in CASES:
         subprocess.run([sys.executable, __file__, "--case", name], check=True)
+    print(flush=True)
+    run_growth()
     compare_rays()
     compare_ppopt()
     compare_selections()

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import svmatlas
-from svmatlas import survey
+from svmatlas import budget, survey
 from svmatlas.layers import uncertain
 from tests import cases
 
@@ -158,3 +158,52 @@ def test_estimate(monkeypatch):
     assert f"{rough.n_tiles} tiles" in str(rough)
     with pytest.raises(ValueError, match="time_budget"):
         svmatlas.estimate(X, y, time_budget=0)
+
+
+def test_no_exploration_without_memory(monkeypatch):
+    X, y = cases.gaussian(60, 60, 3, 1.0)
+    cut_finely(monkeypatch, events=16)
+    monkeypatch.setattr(budget, "available_memory", lambda: 2.0**16)
+    with pytest.raises(MemoryError, match=r"facets are expected.* GiB are available.*max_facets.*svmatlas\.tiles"):
+        svmatlas.explore(X, y)
+    assert svmatlas.explore(X, y, max_facets=100).n_facets >= 90  # as many as were asked for, ties aside
+    assert next(svmatlas.tiles(X, y)).complete
+    svmatlas.explore(X, y, time_budget=1e-9)  # too few to need much
+    monkeypatch.setattr(budget, "available_memory", lambda: 2.0**30)
+    counts, count = [], budget._count
+    monkeypatch.setattr(budget, "_count", lambda *arguments: counts.append(1) or count(*arguments))
+    tiled = svmatlas.explore(X, y)
+    n_tiles = len(survey.Surveyor(tiled._problem, tiled.region).cut((0.0, 0.0)))
+    assert n_tiles > budget.FEW_TILES
+    assert 0 < len(counts) <= max(budget.LEAST, n_tiles // 32)
+
+
+def test_no_sample_of_few_tiles(monkeypatch):
+    monkeypatch.setattr(budget, "available_memory", lambda: 0.0)
+    assert svmatlas.explore(*cases.gaussian(30, 30, 3, 1.0)).complete
+
+
+@pytest.mark.parametrize(
+    ("group", "files", "left"),
+    [
+        (None, {}, 2.0**20),  # none, or of a kind that is not known
+        ("0::/one/two", {"one/memory.max": 5000, "one/memory.current": 3000}, 2000),
+        ("0::/one/two", {"one/memory.max": 5000, "one/memory.current": 6000}, 0),
+        ("0::/", {"memory.max": "max", "memory.current": 3000}, 2.0**20),
+        ("0::/", {"memory.max": 5000, "memory.current": 3000, "memory.stat": "anon 1\ninactive_file 700\n"}, 2700),
+        ("4:memory:/a\n0::/", {"memory/a/memory.limit_in_bytes": 900, "memory/a/memory.usage_in_bytes": 400}, 500),
+    ],
+)
+def test_available_memory(group, files, left, monkeypatch, tmp_path):
+    monkeypatch.setattr(budget, "MEMINFO", tmp_path / "meminfo")
+    monkeypatch.setattr(budget, "CGROUP", tmp_path / "cgroup")
+    monkeypatch.setattr(budget, "CGROUPS", tmp_path / "groups")
+    assert budget.available_memory() == np.inf
+    (tmp_path / "meminfo").write_text("MemTotal:  9999 kB\nMemAvailable:  1024 kB\n")
+    if group is not None:
+        (tmp_path / "cgroup").write_text(f"{group}\n")
+    for name, text in files.items():
+        path = tmp_path / "groups" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(str(text))
+    assert budget.available_memory() == left

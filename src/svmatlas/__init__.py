@@ -1,6 +1,7 @@
 """svmatlas: the whole map of every asymmetric-cost linear SVM, exactly."""
 
 from svmatlas.atlas import Atlas, Facet, Partition
+from svmatlas.budget import Estimate
 from svmatlas.cells import Cell
 from svmatlas.crossval import AsymmetricSVCCV
 from svmatlas.estimators import AsymmetricSVC, AtlasSVC
@@ -10,7 +11,7 @@ from svmatlas.layers import EngineError
 from svmatlas.ray import Path, ray, segment
 from svmatlas.roc import Frontier, roc_frontier
 from svmatlas.select import Selection, select
-from svmatlas.stream import Estimate, estimate, tiles
+from svmatlas.stream import estimate, tiles
 from svmatlas.validate import Report
 from svmatlas.version import __version__
 

@@ -100,7 +100,7 @@ class Collector:
         if facets.outcome != CLOSED:
             return None
         region, rows = make_tile(tile, self.problem.cost_exponent, self.region), self.rows
-        first, corners = number_names(facets.vertex)
+        first, corners = number_names(facets.vertex, facets.vertex.size)
         vertices, beta = facets.corner[first], facets.beta[first]
         positive = _positive_bits(rows, beta)
         begin, end, point, names, sides = _segments(

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.atlas import Atlas
+from svmatlas.budget import check_memory
 from svmatlas.facet import INSIDE
 from svmatlas.layers import Facets
 from svmatlas.mesh import Joiner
@@ -87,6 +88,11 @@ def explore(
     Atlas
         The map. ``atlas.complete`` is False if it was stopped, also by Ctrl-C.
 
+    Raises
+    ------
+    MemoryError
+        Before a large exploration begins, if a sample of it says that the memory available is surely not enough.
+
     """
     bounds = check_bounds(region)
     start = _check_start(start, bounds)
@@ -95,11 +101,15 @@ def explore(
     problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0)
     state = first_state(problem, bounds, start)
     surveyor = Surveyor(problem, bounds)
+    place = start or (bounds[0][0], bounds[1][0])
+    if max_facets is None:
+        check_memory(surveyor, surveyor.cut(place), jobs, limit[1])
     joiner = Joiner(surveyor.engine, surveyor.region)
     with _bar(progress) as show:
-        for facets in surveyor.survey(state, start or (bounds[0][0], bounds[1][0]), jobs, *limit, _as_it_is):
+        for facets in surveyor.survey(state, place, jobs, *limit, _as_it_is):
             joiner.add(facets)
             show(facets, surveyor)
+    surveyor.engine.blocks.clear()
     counts = {"n_refined": surveyor.engine.n_refined, "n_exact": surveyor.engine.n_exact}
     return Atlas(problem, bounds, joiner.finish(state), surveyor.complete, counts)
 

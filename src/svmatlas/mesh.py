@@ -52,7 +52,7 @@ class Joiner:
         self.engine = engine
         self.words = engine.words
         self.region = region
-        self.parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(6)]
+        self.parts: list[_Growing] = []
         self.first: Facets | None = None
 
     def add(self, facets: Facets) -> None:
@@ -60,16 +60,21 @@ class Joiner:
         arrays: list[npt.NDArray[Any]] = [
             facets.key, facets.tie, np.diff(facets.at), facets.code, facets.vertex, facets.corner,
         ]  # fmt: skip
+        self.parts = self.parts or [_Growing(array) for array in arrays]
         for part, array in zip(self.parts, arrays, strict=True):
             part.append(array)
         self.first = self.first or facets
 
     def finish(self, start: States) -> Mesh:
-        """All facets that are connected to that of a partition, numbered layer after layer from there."""
-        key, tie, sizes, code, vertex, corner = (_take(part) for part in self.parts)
+        """All facets that are connected to that of a partition, numbered layer after layer from there.
+
+        This is where memory is at its peak: corners are not moved until one is chosen for each vertex.
+        """
+        key, tie, sizes, code, vertex, corner = (part.array() for part in self.parts)
+        self.parts.clear()
         at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         del sizes
-        first, piece = number_names(key)
+        first, piece = number_names(key, key.size)
         counts = np.bincount(piece, minlength=first.size)
         order = _sort(piece, counts)
         key, tie, joined = key[first], tie[first], counts > 1
@@ -80,17 +85,12 @@ class Joiner:
         order, layer, parent, flips, neighbour = _walk_layers(
             key, whole_at, code, corner, places, self.words, self.engine.data.axis, self.region.axis, key_of(start, self.words)
         )
-        sizes = np.diff(whole_at)[order]
-        new_at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        own = np.repeat(whole_at[order] - new_at[:-1], sizes) + np.arange(new_at[-1])
-        code, neighbour, places = code[own], neighbour[own], places[own]
-        del whole_at, key, own
+        tie, joined = tie[order] & ~joined[order], joined[order]
+        at, code, neighbour, places = _reorder(order, whole_at, code, neighbour, places)
+        del whole_at, key, order
         vertex = vertex[places]
-        corner = corner[places]
-        del places
-        tie, doubt = tie[order] & ~joined[order], _suspects(joined[order], new_at, corner)
-        self._judge(np.flatnonzero(doubt), parent, flips, start, new_at, code, tie)
-        return _number(layer, parent, flips, tie, new_at, code, vertex, corner, neighbour, start)
+        self._judge(np.flatnonzero(_suspects(joined, at, corner, places)), parent, flips, start, at, code, tie)
+        return _number(layer, parent, flips, tie, at, code, vertex, corner, places, neighbour, start)
 
     def _judge(
         self, doubt: Ints, parent: Int32, flips: Int32, start: States, at: Ints, code: Int32, tie: npt.NDArray[np.bool_]
@@ -114,18 +114,36 @@ class Joiner:
         return self.first.state(int(known[0]))
 
 
-def _take(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """The parts of an array as one; they are given up."""
-    whole = np.concatenate(parts)
-    parts.clear()
-    return whole
+class _Growing:
+    """An array to which others are appended: it grows in place, where the parts and their whole would take twice as much."""
+
+    def __init__(self, like: npt.NDArray[Any]) -> None:
+        self.memory = np.empty((0, *like.shape[1:]), dtype=like.dtype)
+        self.size = 0
+
+    def append(self, more: npt.NDArray[Any]) -> None:
+        end = self.size + len(more)
+        if end > len(self.memory):
+            self._resize(end + end // 16)
+        self.memory[self.size : end] = more
+        self.size = end
+
+    def array(self) -> npt.NDArray[Any]:
+        self._resize(self.size)
+        return self.memory
+
+    def _resize(self, size: int) -> None:
+        self.memory.resize((size, *self.memory.shape[1:]), refcheck=False)
 
 
 @entry
-def number_names(names):
-    """Number equal names in the order in which they appear: the first place of each number, and the number of each place."""
-    table, value = _table(names.size)
-    first, number = np.empty(names.size, np.int64), np.empty(names.size, np.int32)
+def number_names(names, most):
+    """Number equal names in the order in which they appear: the first place of each number, and the number of each place.
+
+    At most ``most`` names differ.
+    """
+    table, value = _table(most)
+    first, number = np.empty(most, np.int64), np.empty(names.size, np.int32)
     n = 0
     for k in range(names.size):
         where = find(table, names[k])
@@ -165,7 +183,7 @@ def _stitch(counts, order, at, code, corner):
     """
     n = counts.size
     whole_at = np.zeros(n + 1, np.int64)
-    places = np.empty(code.size, np.int64)
+    places = np.empty(code.size, np.uint32)
     edge, following, used = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64)
     ends, starts, spare = np.empty(3, np.int64), np.empty(3, np.int64), np.empty(3, np.int64)
     first, end = 0, 0
@@ -207,17 +225,19 @@ def _stitch(counts, order, at, code, corner):
                 break
         end += links
         whole_at[f + 1] = end
-    return whole_at, places[:end]
+    return whole_at, places[:end].copy()
 
 
 @entry
-def _suspects(which, at, corner):
-    """Which of some facets may be ties."""
+def _suspects(which, at, corner, places):
+    """Which of some facets may be ties. Corner k of all facets is corner[places[k]]."""
     out = np.zeros(which.size, np.bool_)
-    for f in range(which.size):
-        out[f] = which[f] and (
-            is_suspect(corner[at[f] : at[f + 1]], at[f + 1] - at[f]) or is_far(corner[at[f] : at[f + 1]], at[f + 1] - at[f])
-        )
+    for f in np.flatnonzero(which):
+        n = at[f + 1] - at[f]
+        polygon = np.empty((n, 3))
+        for k in range(n):
+            polygon[k] = corner[places[at[f] + k]]
+        out[f] = is_suspect(polygon, n) or is_far(polygon, n)
     return out
 
 
@@ -279,6 +299,21 @@ def _walk_layers(keys, at, code, corner, places, words, axis, side_axis, start):
     return order[:n].copy(), layer[:n].copy(), parent[:n].copy(), flips[:n].copy(), neighbour
 
 
+@entry
+def _reorder(order, at, code, neighbour, places):
+    """Facets in a new order: where each begins, and what is given for each of its corners."""
+    new_at = np.zeros(order.size + 1, np.intp)
+    for f in range(order.size):
+        new_at[f + 1] = new_at[f] + at[order[f] + 1] - at[order[f]]
+    size = new_at[-1]
+    new_code, new_neighbour, new_places = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.uint32)
+    for f in range(order.size):
+        for k in range(new_at[f + 1] - new_at[f]):
+            new, old = new_at[f] + k, at[order[f]] + k
+            new_code[new], new_neighbour[new], new_places[new] = code[old], neighbour[old], places[old]
+    return new_at, new_code, new_neighbour, new_places
+
+
 def _number(
     layer: Int32,
     parent: Int32,
@@ -288,21 +323,37 @@ def _number(
     code: Int32,
     names: Words,
     corners: Floats,
+    places: npt.NDArray[np.uint32],
     neighbour: Int32,
     start: States,
 ) -> Mesh:
     """Number vertices and edges."""
-    facet = np.repeat(np.arange(at.size - 1, dtype=np.int32), np.diff(at))
-    before = np.arange(code.size) - 1
-    before[at[:-1]] = at[1:] - 1
     slot_edge, first = _number_edges(at, neighbour)
-    _join_at_infinity(names, corners, slot_edge, code, before)
-    leader, vertex = number_names(names)
+    edge_code, edge_facets = code[first], np.column_stack([_facet_of(first, at), neighbour[first]])
+    before = _before(first, at)
+    _join_at_infinity(names, corners, places, slot_edge, code, at)
+    leader, vertex = number_names(names, first.size)  # there are no more vertices than edges
     return Mesh(
-        corners[leader], code[first], np.column_stack([facet[first], neighbour[first]]),
-        np.column_stack([vertex[before[first]], vertex[first]]), layer, parent, flips, at, slot_edge,
-        vertex, tie, start,
+        corners[places[leader]], edge_code, edge_facets, np.column_stack([vertex[before], vertex[first]]),
+        layer, parent, flips, at, slot_edge, vertex, tie, start,
     )  # fmt: skip
+
+
+def _facet_of(corner: Ints, at: Ints) -> Int32:
+    """The facets that some corners belong to."""
+    return (np.searchsorted(at, corner, side="right") - 1).astype(np.int32)
+
+
+def _before(corner: Ints, at: Ints) -> Ints:
+    """The corners before some in their facets."""
+    facet = _facet_of(corner, at)
+    return np.where(corner == at[facet], at[facet + 1], corner) - 1
+
+
+def _after(corner: Ints, at: Ints) -> Ints:
+    """The corners after some in their facets."""
+    facet = _facet_of(corner, at)
+    return np.where(corner + 1 == at[facet + 1], at[facet], corner + 1)
 
 
 @entry
@@ -323,19 +374,19 @@ def _number_edges(at, neighbour):
     return edge, first[:n].copy()
 
 
-def _join_at_infinity(names: Words, corners: Floats, slot_edge: Int32, code: Int32, before: Ints) -> None:
+def _join_at_infinity(
+    names: Words, corners: Floats, places: npt.NDArray[np.uint32], slot_edge: Int32, code: Int32, at: Ints
+) -> None:
     """Give one name to corners at infinity that end the same edge, in place.
 
     Where rows depend on each other several strips may end in one point at infinity, and each has named it after itself. An
     edge of an event has at most one end there, so all corners at infinity of the places of one edge are the same point.
     """
-    infinite = np.flatnonzero((corners[:, 2] == 0) & (corners[:, 0] > 0) & (corners[:, 1] > 0))
+    infinite = np.flatnonzero(((corners[:, 2] == 0) & (corners[:, 0] > 0) & (corners[:, 1] > 0))[places])
     if infinite.size == 0:
         return
-    after = np.empty_like(before)
-    after[before] = np.arange(before.size)
     corner = np.concatenate([infinite, infinite])
-    place = np.concatenate([infinite, after[infinite]])  # a corner ends one edge of its facet and begins the next
+    place = np.concatenate([infinite, _after(infinite, at)])  # a corner ends one edge of its facet and begins the next
     event = code[place] >= 0
     corner, edge = corner[event], slot_edge[place[event]]
     unique, label = np.unique(names[infinite], return_inverse=True)

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from svmatlas.atlas import Atlas
+from svmatlas.budget import Estimate, samples
 from svmatlas.mesh import Joiner
 from svmatlas.problem import check_bounds, make_problem, make_region, make_tile
 from svmatlas.survey import Surveyor
-
-BYTES = 160
-"""Memory of an atlas for each facet that is named in it: 125 in its arrays, the rest for facets that tiles cut."""
 
 
 def tiles(
@@ -77,25 +75,6 @@ def _by_side(code: npt.NDArray[np.int32], names: npt.NDArray[np.intp]) -> npt.ND
     return numbered
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """What an atlas would take; ``error`` is the relative standard error of all three numbers."""
-
-    n_facets: float  # ties included
-    seconds: float
-    bytes: float
-    error: float
-    n_tiles: int
-    n_sampled: int
-
-    def __str__(self) -> str:
-        return (
-            f"about {self.n_facets:.3g} facets (ties included), {self.seconds:.3g} s on one core, "
-            f"{self.bytes / 2**20:.3g} MiB, all give or take {100 * self.error:.0f} % "
-            f"(from {self.n_sampled} of {self.n_tiles} tiles)"
-        )
-
-
 def estimate(
     X: Any,
     y: Any,
@@ -133,23 +112,7 @@ def estimate(
     begin = time.monotonic()
     known = surveyor.cut((bounds[0][0], bounds[1][0]))
     set_up = time.monotonic() - begin
-    order = np.random.default_rng(problem.seed).permutation(len(known))
-    facets: list[int] = []
-    seconds: list[float] = []
-    for k in order:
-        started = time.monotonic()
-        if len(facets) > 1 and started - begin > time_budget:
+    for whole in samples(surveyor, known):
+        if whole.n_sampled > 1 and time.monotonic() - begin > time_budget:
             break
-        facets.append(_count(surveyor, known[k], 0))
-        seconds.append(time.monotonic() - started)
-    n, m = len(known), len(facets)
-    share = (1.0 - m / n) / m
-    error = float(np.std(facets, ddof=1) / np.mean(facets) * np.sqrt(share)) if m < n else 0.0
-    total = float(np.mean(facets)) * n
-    return Estimate(total, set_up + float(np.mean(seconds)) * n, BYTES * total, error, n, m)
-
-
-def _count(surveyor: Surveyor, tile: Any, depth: int) -> int:
-    """Number of facets in a tile."""
-    facets = surveyor.explore(tile, depth)
-    return sum(_count(surveyor, part, depth + 1) for part in facets) if isinstance(facets, list) else facets.key.size
+    return replace(whole, seconds=whole.seconds + set_up)

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
 
@@ -87,6 +88,7 @@ class Surveyor:
         self.engine = Engine(problem.data, self.words, betas)
         self.seeds: deque[tuple[tuple[float, float], States]] = deque(maxlen=SEEDS)
         self.known: dict[tuple[float, float], States] = {}
+        self.events: Floats | None = None  # costs of the events on a ray, once known
         self.complete = True
         self.undone: list[Bounds] = []
         self.n_tiles = 0  # finished, and
@@ -252,7 +254,7 @@ class Surveyor:
         """The tiles, that of the start first."""
         if self.problem.n_points <= FEW:
             return [self.bounds]
-        cost = self._ray()
+        cost = self._ray
         cuts = []
         for column, (lo, hi) in zip(cost.T, self.bounds, strict=True):
             inner = np.unique(column[(column > lo * (1 + APART)) & (column < hi * (1 - APART))])
@@ -265,6 +267,7 @@ class Surveyor:
         tiles.sort(key=lambda tile: not _holds(tile, start))
         return tiles
 
+    @cached_property
     def _ray(self) -> Floats:
         """Costs (n, 2) of the events on a ray through the middle of the region, if it has one, else where classes balance."""
         problem = self.problem
