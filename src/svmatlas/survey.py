@@ -31,7 +31,7 @@ Ints = npt.NDArray[np.intp]
 States = npt.NDArray[np.int8]
 T = TypeVar("T")
 
-EVENTS = 64
+EVENTS, EVENTS_OF_MANY = 64, 16
 """Events of a ray from cut to cut: a tile then has some thousand facets, and a hundredth of its time is the set-up."""
 
 ROOM = 2**26
@@ -51,6 +51,9 @@ BEND = 0.1
 
 MOST = 0.6
 """With a larger share of candidates than this all points are."""
+
+STROLL = 1.5
+"""Ratio of costs up to which it is quicker to walk from one to the other than to begin anew."""
 
 SEEDS = 512
 """Facets on cuts that are remembered, as starts of the tiles beyond."""
@@ -259,7 +262,7 @@ class Surveyor:
         for column, (lo, hi) in zip(cost.T, self.bounds, strict=True):
             inner = np.unique(column[(column > lo * (1 + APART)) & (column < hi * (1 - APART))])
             inner = inner[np.concatenate([[True], np.diff(inner) > APART * inner[1:]])] if inner.size else inner
-            count = inner.size // EVENTS
+            count = inner.size // (EVENTS if self.problem.n_points <= MANY else EVENTS_OF_MANY)
             at = (np.arange(1, count) * inner.size) // max(count, 1)
             cuts.append([lo, *((inner[at] + inner[at - 1]) / 2).tolist(), hi])
         rows, columns = (list(pairwise(c)) for c in cuts)
@@ -326,10 +329,31 @@ class Surveyor:
         return Frame(axes, np.flatnonzero(wanted))
 
     def _known(self, C_pos: float, C_neg: float) -> States:
-        """Partition at some costs; tiles share their corners."""
-        if (C_pos, C_neg) not in self.known:
-            self.known[C_pos, C_neg] = state_at(self.problem, C_pos, C_neg)
-        return self.known[C_pos, C_neg]
+        """Partition at some costs; tiles share their corners, and a walk from one of them is short."""
+        goal = (C_pos, C_neg)
+        if goal not in self.known:
+            near = [costs for costs in list(self.known) if min(*costs, *goal) > 0 and _is_along(costs, goal)]
+            if near:
+                begin = min(near, key=lambda costs: abs(np.log(costs[0] * costs[1] / (C_pos * C_neg))))
+                self.known[goal] = self._walk(begin, goal)
+            else:
+                self.known[goal] = state_at(self.problem, C_pos, C_neg)
+        return self.known[goal]
+
+    def _walk(self, begin: tuple[float, float], goal: tuple[float, float]) -> States:
+        """Partition at costs that differ in one of them from costs where it is known."""
+        (p, q, l), state = self.problem.homogeneous(*np.array(goal)[:, None])[0], self.known[begin].copy()
+        lines = [tidy(np.array([l, 0.0, -p])), tidy(np.array([0.0, l, -q]))]
+        try:
+            Walker(self.problem, np.array(lines if begin[0] == goal[0] else lines[::-1])).finish(state, 0, 1)
+        except EngineError:  # the costs are where facets meet
+            return state_at(self.problem, *goal)
+        return state
+
+
+def _is_along(a: tuple[float, float], b: tuple[float, float]) -> bool:
+    """Do costs differ in one of them, and not by much?"""
+    return (a[0] == b[0] or a[1] == b[1]) and max(a[0] / b[0], b[0] / a[0], a[1] / b[1], b[1] / a[1]) < STROLL
 
 
 def _holds(tile: Bounds, start: tuple[float, float]) -> bool:
