@@ -64,7 +64,7 @@ HIGH, LOW, SWAY = 0, 1, 2
 BASIS, TRIANGLE, INVERSE = 0, 1, 2
 ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
-SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED = 0, 1, 2, 4, 6, 7, 8
+SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, REDUCED = 0, 1, 2, 4, 6, 7, 8, 9
 SCORES, SIGNS, LOWS, HIGHS = 3, 4, 5, 6
 CODE, CHECKED, SIGN = 0, 1, 2
 N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
@@ -127,7 +127,7 @@ class Task(NamedTuple):
     table (n_sides + 2 r + 2, 6)    lines with error bounds: sides, those of M, two of the pencil
     counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
                                     FILLED see fill_score; ANCHOR P or Q if M is all of that class (see there), else -1;
-                                    SIGNED see sign_points
+                                    SIGNED see sign_points; REDUCED as FILLED if the two lines of the pencil are known
 
     and the polygon (first half) with the one that a clip makes of it (second half):
 

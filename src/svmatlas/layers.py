@@ -82,8 +82,11 @@ States = npt.NDArray[np.int8]
 FULL, PAUSED = 4, 5
 """Two more outcomes (beside those of polygon.py): there is no room for more facets; more is not asked for, or not now."""
 
-SMALL = 2048
-"""Facets for which there is room at first."""
+SMALL, LARGE = 2**11, 2**15
+"""Facets for which there is room at first, with few candidates and with many; memory is taken as facets come."""
+
+MANY = 100
+"""Candidates that are many."""
 
 CHUNK = 4096
 """Facets closed between two looks at the clock: some 0.05 s."""
@@ -681,7 +684,9 @@ class Engine:
         data = subset(self.data, which)
         space = make_space(data, region)
         space.centre[:], space.slack[:] = centre, slack
-        room, block = self.blocks.pop() if self.blocks else (SMALL, np.empty(0, dtype=np.uint8))
+        room, block = (
+            self.blocks.pop() if self.blocks else (LARGE if which.size > MANY else SMALL, np.empty(0, dtype=np.uint8))
+        )
         while room > max(capacity, SMALL):
             room //= 2
         arena = make_arena(min(capacity, room), which.size, data.rows.shape[1], self.betas, block)

@@ -32,6 +32,7 @@ from svmatlas.facet import (
     ETA,
     ETA_DD,
     ETA_SWAY,
+    FILLED,
     HIGHS,
     LENGTH,
     LENGTH_SWAY,
@@ -47,6 +48,7 @@ from svmatlas.facet import (
     OUTSIDE,
     PENCIL,
     REAL,
+    REDUCED,
     REFINED,
     SCORES,
     SCRATCH,
@@ -921,16 +923,25 @@ def _pencil_known(t, hints):
     return True
 
 
+@kernel
+def find_pencil(t, hints):
+    """Tabulate the lines of the pencil, which are looked for once in a facet; False if that takes exact arithmetic."""
+    if t.counts[REDUCED] != t.counts[FILLED]:
+        if not _pencil_known(t, hints) and _reduce_pencil(t) == ASKING:
+            return False
+        t.counts[REDUCED] = t.counts[FILLED]
+    for side in range(2):
+        if t.counts[PENCIL + side] >= 0:
+            tabulate_pencil(t, side)
+    return True
+
+
 @piece
 def _attempt(t, hints):
     """Close the facet with the precision that its maps have."""
     t.tally[N_ASKED] = 0
-    if t.counts[SIZE] == t.rank - 1:
-        if not _pencil_known(t, hints) and _reduce_pencil(t) == ASKING:
-            return ASKING
-        for side in range(2):
-            if t.counts[PENCIL + side] >= 0:
-                tabulate_pencil(t, side)
+    if t.counts[SIZE] == t.rank - 1 and not find_pencil(t, hints):
+        return ASKING
     _start(t)
     for n in range(hints.size):
         k = hints[n >> 1, n & 1]

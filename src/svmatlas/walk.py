@@ -38,7 +38,6 @@ from svmatlas.facet import (
     N_REFINED,
     NORM,
     OUTSIDE,
-    PENCIL,
     REFINED,
     SIZE,
     TARGET_LO,
@@ -54,7 +53,6 @@ from svmatlas.facet import (
     refine,
     solve_maps,
     tabulate_margin,
-    tabulate_pencil,
 )
 from svmatlas.guess import guess
 from svmatlas.layers import EngineError, cross, crossed, move, pull_of
@@ -68,7 +66,7 @@ from svmatlas.polygon import (
     _check_corner,
     _is_coarse,
     _make_corner,
-    _reduce_pencil,
+    find_pencil,
 )
 from svmatlas.problem import Problem
 from svmatlas.record import make_memory, make_record
@@ -113,12 +111,8 @@ def _attempt(t, line, goal):
     """The line through which the path leaves, with the precision that the maps have."""
     t.tally[N_ASKED] = 0
     t.tally[CROSS] = NO_CODE
-    if t.counts[SIZE] == t.rank - 1:
-        if _reduce_pencil(t) == ASKING:
-            return ASKING, goal
-        for side in range(2):
-            if t.counts[PENCIL + side] >= 0:
-                tabulate_pencil(t, side)
+    if t.counts[SIZE] == t.rank - 1 and not find_pencil(t, t.edge[0, :0]):
+        return ASKING, goal
     code = goal
     for _ in range(t.edge.shape[2] + t.members.shape[1]):  # each line is nearer than the one before
         _place_corner(t, line, code)
