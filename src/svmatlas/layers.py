@@ -684,9 +684,8 @@ class Engine:
         data = subset(self.data, which)
         space = make_space(data, region)
         space.centre[:], space.slack[:] = centre, slack
-        room, block = (
-            self.blocks.pop() if self.blocks else (LARGE if which.size > MANY else SMALL, np.empty(0, dtype=np.uint8))
-        )
+        fresh = LARGE if which.size > MANY else SMALL, np.empty(0, dtype=np.uint8)
+        room, block = self.blocks.pop() if self.blocks else fresh
         while room > max(capacity, SMALL):
             room //= 2
         arena = make_arena(min(capacity, room), which.size, data.rows.shape[1], self.betas, block)

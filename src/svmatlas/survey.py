@@ -91,7 +91,6 @@ class Surveyor:
         self.engine = Engine(problem.data, self.words, betas)
         self.seeds: deque[tuple[tuple[float, float], States]] = deque(maxlen=SEEDS)
         self.known: dict[tuple[float, float], States] = {}
-        self.events: Floats | None = None  # costs of the events on a ray, once known
         self.complete = True
         self.undone: list[Bounds] = []
         self.n_tiles = 0  # finished, and
