@@ -88,11 +88,14 @@ def run_case(name):
     atlas = svmatlas.explore(X, y, **arguments)
     taken = time.perf_counter() - begin
     memory = peak() - before
+    begin = time.perf_counter()
+    svmatlas.explore(X, y, **arguments, n_jobs=2)
+    with_two = time.perf_counter() - begin
     report = atlas.validate()
     facets = report.n_facets + report.n_tie_facets
     print(
-        f"| {name} | {count_text(report)} | {atlas.n_layers} | {1e6 * taken / facets:.0f} us "
-        f"| 1/{fit / (taken / facets):.0f} | {taken / fit:,.0f} "
+        f"| {name} | {count_text(report)} | {atlas.n_layers} | {1e6 * taken / facets:.1f} us "
+        f"| 1/{fit / (taken / facets):.0f} | {taken / fit:,.0f} ({with_two / fit:,.0f}) | {taken / with_two:.2f} "
         f"| {array_bytes(atlas) / facets:.0f} B | {memory / facets:.0f} B | {report.max_gap:.0e} "
         f"| {'valid' if report.ok else 'NOT VALID'} |",
         flush=True,
@@ -467,8 +470,8 @@ def main():
         run_case(arguments.case)
         return
     print(
-        "| data | facets (ties) | layers | time per facet | share of a LinearSVC fit | whole map in fits "
-        "| arrays a facet | peak a facet | largest duality gap | atlas |\n|---|---|---|---|---|---|---|---|---|",
+        "| data | facets (ties) | layers | time per facet | share of a LinearSVC fit | whole map in fits (two threads) "
+        "| gain by two threads | arrays a facet | peak a facet | largest duality gap | atlas |\n" + 11 * "|---" + "|",
         flush=True,
     )
     for name in CASES:
