@@ -31,7 +31,6 @@ def cut_finely(monkeypatch, events=4, many=8):
     monkeypatch.setattr(survey, "MANY", many)
     monkeypatch.setattr(survey, "MOST", 0.95)
     monkeypatch.setattr(survey, "EVENTS", events)
-    monkeypatch.setattr(survey, "EVENTS_OF_MANY", events)
 
 
 DATA = {
