@@ -34,7 +34,11 @@ T = TypeVar("T")
 EVENTS = 64
 """Events of a ray from cut to cut: a tile then has some thousand facets, and a hundredth of its time is the set-up.
 
-With many points, N, it is sqrt(MANY / N) of that: more facets for each event, and each takes longer with more candidates."""
+With more than USUAL points, N, it is sqrt(USUAL / N) of that: there are more facets for each event then, and each takes longer
+with more candidates."""
+
+USUAL = 768
+"""Points up to which tiles are as large as that."""
 
 ROOM = 2**26
 """Bytes for the facets of a tile; one that needs more is cut."""
@@ -263,7 +267,7 @@ class Surveyor:
         for column, (lo, hi) in zip(cost.T, self.bounds, strict=True):
             inner = np.unique(column[(column > lo * (1 + APART)) & (column < hi * (1 - APART))])
             inner = inner[np.concatenate([[True], np.diff(inner) > APART * inner[1:]])] if inner.size else inner
-            count = inner.size // max(1, int(EVENTS * min(1.0, (MANY / self.problem.n_points) ** 0.5)))
+            count = inner.size // max(1, int(EVENTS * min(1.0, (USUAL / self.problem.n_points) ** 0.5)))
             at = (np.arange(1, count) * inner.size) // max(count, 1)
             cuts.append([lo, *((inner[at] + inner[at - 1]) / 2).tolist(), hi])
         rows, columns = (list(pairwise(c)) for c in cuts)
