@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from svmatlas.doubledouble import entry, kernel
 from svmatlas.facet import CUT, Region
-from svmatlas.layers import Facets, mix
+from svmatlas.layers import Facets, before_in, mix
 from svmatlas.mesh import number_names
 from svmatlas.polygon import CLOSED
 from svmatlas.problem import Bounds, Problem, make_region, make_tile
@@ -153,9 +153,7 @@ def _lines(region: Region) -> Bits:
 def _edges_of(facets: Facets, vertices: Floats, beta: Floats, corners: Int32, name: int) -> Edges:
     """The edges of facets on the side of a tile with a name."""
     place = np.flatnonzero(facets.code == -1 - name)
-    facet = np.searchsorted(facets.at, place, side="right") - 1
-    before = np.where(place == facets.at[facet], facets.at[facet + 1], place) - 1
-    ends = np.column_stack([corners[before], corners[place]])
+    ends = np.column_stack([corners[before_in(place, facets.at)], corners[place]])
     return Edges(vertices[ends], beta[ends])
 
 
@@ -167,12 +165,8 @@ def _shores(done: list[Bounds], undone: list[Bounds], bounds: Bounds) -> list[tu
     for k, tile in enumerate([*done, *undone]):
         number = -1
         finite = np.isfinite(tile[0][1]), np.isfinite(tile[1][1])
-        for axis, end in (
-            (1, 0),
-            (0, 1),
-            (1, 1),
-            (0, 0),
-        ):  # as make_region numbers them: two infinite ones are one
+        # As make_region numbers the sides: two infinite ones are one
+        for axis, end in ((1, 0), (0, 1), (1, 1), (0, 0)):
             number += bool(end == 0 or finite[axis] or (axis == 1 and not any(finite)))
             if np.isfinite(tile[axis][end]) and tile[axis][end] != bounds[axis][end]:
                 sides.append((axis, tile[axis][end], *tile[1 - axis], k, number))

@@ -269,12 +269,12 @@ def larger(arena: Arena) -> Arena:
         if name != "block" and not name.startswith("table"):
             old = getattr(arena, name)
             getattr(new, name)[: old.shape[0]] = old
-    _enter(new.table_key, new.table_value, new.key[: new.counts[NAMED]])
+    enter(new.table_key, new.table_value, new.key[: new.counts[NAMED]])
     return new
 
 
 @entry
-def _enter(table_key, table_value, keys):
+def enter(table_key, table_value, keys):
     """Enter facets into an empty table."""
     for n in range(keys.size):
         where = find(table_key, keys[n])
@@ -735,7 +735,7 @@ class Engine:
         arena.key[0], arena.state[0], arena.seat[0] = key_of(start, self.words), start[which], 0
         arena.deep[0], arena.layer[0], arena.parent[0], arena.flips[0], arena.last_told[0] = 0, 0, -1, -1, -1
         pull_of(self.data, start, arena.pull[0])
-        _enter(arena.table_key, arena.table_value, arena.key[:1])
+        enter(arena.table_key, arena.table_value, arena.key[:1])
         arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST] = 1, 1, -1
 
     def judge(self, region: Region, states: States, at: Ints, code: Int32) -> npt.NDArray[np.bool_]:
@@ -817,6 +817,17 @@ def uncertain(data: Data, facets: Facets, axes: Floats) -> npt.NDArray[np.bool_]
 
 ROUNDING = 2.0**-40
 """Relative rounding of a score and of the bounds that it is compared with: sums of up to 10^3 terms."""
+
+
+def facet_of(corner: Ints, at: Ints) -> Int32:
+    """The facets that some corners belong to."""
+    return (np.searchsorted(at, corner, side="right") - 1).astype(np.int32)
+
+
+def before_in(corner: Ints, at: Ints) -> Ints:
+    """The corners before some in their facets."""
+    facet = facet_of(corner, at)
+    return np.where(corner == at[facet], at[facet + 1], corner) - 1
 
 
 def full_state(start: States, which: Ints, state: States) -> States:

@@ -16,7 +16,19 @@ from scipy.sparse.csgraph import connected_components
 
 from svmatlas.doubledouble import entry, owner
 from svmatlas.facet import CUT, Region
-from svmatlas.layers import Engine, Facets, Words, corner_of_triangle, find, key_of, opposite, states_of
+from svmatlas.layers import (
+    Engine,
+    Facets,
+    Words,
+    before_in,
+    corner_of_triangle,
+    enter,
+    facet_of,
+    find,
+    key_of,
+    opposite,
+    states_of,
+)
 from svmatlas.polygon import is_far, is_suspect
 
 Floats = npt.NDArray[np.float64]
@@ -257,9 +269,7 @@ def _walk_layers(keys, at, code, corner, places, words, axis, side_axis, start):
     Corner k of all facets is corner[places[k]].
     """
     table, value = _table(keys.size)
-    for n in range(keys.size):
-        where = find(table, keys[n])
-        table[where], value[where] = keys[n], n
+    enter(table, value, keys)
     number = np.full(keys.size, -1, np.int32)  # in the new order
     neighbour = np.full(code.size, BOUNDARY, np.int32)
     order = np.empty(keys.size, np.int64)
@@ -329,8 +339,8 @@ def _number(
 ) -> Mesh:
     """Number vertices and edges."""
     slot_edge, first = _number_edges(at, neighbour)
-    edge_code, edge_facets = code[first], np.column_stack([_facet_of(first, at), neighbour[first]])
-    before = _before(first, at)
+    edge_code, edge_facets = code[first], np.column_stack([facet_of(first, at), neighbour[first]])
+    before = before_in(first, at)
     _join_at_infinity(names, corners, places, slot_edge, code, at)
     leader, vertex = number_names(names, first.size)  # there are no more vertices than edges
     return Mesh(
@@ -339,20 +349,9 @@ def _number(
     )  # fmt: skip
 
 
-def _facet_of(corner: Ints, at: Ints) -> Int32:
-    """The facets that some corners belong to."""
-    return (np.searchsorted(at, corner, side="right") - 1).astype(np.int32)
-
-
-def _before(corner: Ints, at: Ints) -> Ints:
-    """The corners before some in their facets."""
-    facet = _facet_of(corner, at)
-    return np.where(corner == at[facet], at[facet + 1], corner) - 1
-
-
 def _after(corner: Ints, at: Ints) -> Ints:
     """The corners after some in their facets."""
-    facet = _facet_of(corner, at)
+    facet = facet_of(corner, at)
     return np.where(corner + 1 == at[facet + 1], at[facet], corner + 1)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.facet import CUT, INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q
-from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, make_words, uncertain
+from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, before_in, facet_of, make_words, uncertain
 from svmatlas.maps import affine_maps
 from svmatlas.polygon import EMPTY
 from svmatlas.problem import Bounds, Problem, make_region, make_tile
@@ -213,9 +213,8 @@ class Surveyor:
 
     def _room(self, n_candidates: int, depth: int) -> int:
         """Number of facets that a tile may have."""
-        size = (
-            n_candidates // 8 + 6 * self.problem.data.rows.shape[1] + 400
-        )  # one in eight waits at a time, with its partition
+        # One facet in eight waits, with its partition and pull
+        size = n_candidates // 8 + 6 * self.problem.data.rows.shape[1] + 400
         return int(np.clip(ROOM // size, 512, 2**16)) << (2 * max(0, depth - DEEPEST))
 
     # Starts
@@ -235,8 +234,7 @@ class Surveyor:
         on_cut = np.flatnonzero(facets.code <= -1 - CUT)
         if on_cut.size == 0:
             return
-        facet = np.searchsorted(facets.at, on_cut, side="right") - 1
-        before = np.where(on_cut == facets.at[facet], facets.at[facet + 1], on_cut) - 1
+        facet, before = facet_of(on_cut, facets.at), before_in(on_cut, facets.at)
         finite = (facets.corner[on_cut, 2] > 0) & (facets.corner[before, 2] > 0)
         on_cut, before, facet = on_cut[finite], before[finite], facet[finite]
         ends = [self.problem.to_user(facets.corner[k]) for k in (before, on_cut)]
