@@ -393,8 +393,8 @@ def _spread(task, frame, spread):
             a += frame[1, i] * x
             b += frame[2, i] * x
             square += x * x
-        if v[2] == 0.0:  # infinity: the weights are those somewhere at finite costs, or grow without end
-            if np.sqrt(square) > error:
+        if v[2] == 0.0:  # infinity: unless zero by structure, be it only by the jitter, the weights grow without end
+            if square > 0.0:
                 spread[2, 0] = np.inf
             continue
         spread[0, 0], spread[0, 1] = min(spread[0, 0], a), max(spread[0, 1], a)
