@@ -13,7 +13,11 @@ $(VENV)/.%: pyproject.toml
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(ARGS)
 
-demo: $(VENV)/.demo
+$(VENV)/.compiled: $(VENV)/.demo
+	$(BIN)/python -m svmatlas compile
+	touch $@
+
+demo: $(VENV)/.compiled
 	$(BIN)/python -m svmatlas demo
 
 bench: $(VENV)/.bench

@@ -212,7 +212,7 @@ def test_wrong_use(run, argv):
     assert exit_info.value.code == 2
 
 
-@pytest.mark.parametrize("command", ["explore", "info", "at", "ray", "select", "plot", "validate", "demo"])
+@pytest.mark.parametrize("command", ["explore", "info", "at", "ray", "select", "plot", "validate", "compile", "demo"])
 def test_help_has_an_example(run, capsys, command):
     with pytest.raises(SystemExit) as exit_info:
         run(command, "--help")
@@ -243,3 +243,10 @@ def test_demo(run, folder, monkeypatch):
     names = {"map.png", "triangle.png", "alpha.png", "selection.png"}
     assert {path.name for path in (folder / "pictures").iterdir()} == names
     assert all(name in out for name in names)
+
+
+def test_compile_says_how_long_it_took(capsys):
+    assert main(["compile", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["seconds"] > 0
+    assert "once" in err

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
 
 from svmatlas import doubledouble
+from svmatlas.compiled import entry
 from svmatlas.exact import ExactFacet, ExactProblem, integers, solve_integer
 from svmatlas.facet import (
     INSIDE,
@@ -31,7 +31,7 @@ from svmatlas.problem import check_bounds, make_problem, make_region
 number = st.floats(-1e10, 1e10).filter(lambda v: v == 0 or abs(v) > 1e-100)
 
 
-@njit
+@entry
 def dd_operations(a, b):
     return doubledouble.two_sum(a, b), doubledouble.two_prod(a, b), doubledouble.dd_mul(a, a * 1e-17, b, -b * 1e-17)
 
@@ -68,7 +68,7 @@ def test_integer_solution(data):
         assert sum(a * x for a, (x,) in zip(row, numerator, strict=True)) == divisor * b
 
 
-@njit
+@entry
 def all_lines(data, region, space, state, drift, codes):
     """Doubles with bounds, and double-doubles with bounds."""
     task = make_task(data, region, space)

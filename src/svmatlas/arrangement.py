@@ -27,7 +27,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import entry, owner, two_prod
+from svmatlas.compiled import entry, owner
+from svmatlas.doubledouble import two_prod
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -105,7 +106,9 @@ def mean_score(judge, counts):
 @owner
 def _optimistic(judge, points, positive, counts, seen, out):
     """Counts if all predictions that are open in a box were right. ``seen`` is all False before and after."""
-    out[:] = counts
+    for row in range(2):
+        for k in range(counts.shape[1]):
+            out[row, k] = counts[row, k]
     for j in points:
         if not seen[j]:
             seen[j] = True
@@ -245,7 +248,7 @@ def _half(corners, codes, h, half, code):
         a, b = corners[i], corners[(i + 1) % m]
         here, there = sign * _side(h, a), sign * _side(h, b)
         if here >= 0:
-            out[n] = a
+            out[n, 0], out[n, 1], out[n, 2] = a[0], a[1], a[2]
             names[n] = code if here == 0 and there < 0 else codes[i]
             n += 1
         if here * there < 0:
@@ -266,7 +269,8 @@ def _pieces_of_half(pieces, points, h, half, chosen):
         a, b = sign * _side(h, piece[:3]), sign * _side(h, piece[3:])
         if k == chosen or (a <= 0 and b <= 0):
             continue
-        out[n] = piece
+        for c in range(6):
+            out[n, c] = piece[c]
         if a < 0:
             _meet(h, piece[:3], piece[3:], out[n, :3])
         elif b < 0:
@@ -286,7 +290,7 @@ def _choose_line(box, h):
             spread = _middle_line(box.pieces, family, trial)
             if spread > most and _cuts(box.corners, trial):
                 most = spread
-                h[:] = trial
+                h[0], h[1], h[2] = trial[0], trial[1], trial[2]
         if most > 0.0 and _divides(box.pieces, h):
             return -1
     return _choose_piece(box, h)
@@ -315,7 +319,7 @@ def _choose_piece(box, h):
             _line(box.pieces[k, :3], box.pieces[k, 3:], trial)
             if _cuts(box.corners, trial):
                 longest, chosen = length, k
-                h[:] = trial
+                h[0], h[1], h[2] = trial[0], trial[1], trial[2]
     if chosen == -2 and step > 1:
         for k in range(n):
             if _length(box.pieces[k, :3], box.pieces[k, 3:]) > SAME:
@@ -465,7 +469,7 @@ def fragments_of(judge, best, box):
             continue
         # The half with the better seat is searched first.
         if len(children) == 2 and mean_score(judge, children[0].counts) > mean_score(judge, children[1].counts):
-            children.reverse()
+            children[0], children[1] = children[1], children[0]
         for child in children:
             stack.append(child)
     return out, unknown, n_boxes
@@ -483,7 +487,9 @@ def counts_at(judge, best, box, costs):
             for n in mine:
                 positive, counts = box.positive.copy(), box.counts.copy()
                 _walk(judge, box, costs[n], positive, counts)
-                out[n] = counts
+                for row in range(2):
+                    for k in range(counts.shape[1]):
+                        out[n, row, k] = counts[row, k]
             continue
         above = np.zeros(mine.size, np.bool_)
         for k in range(mine.size):

@@ -21,7 +21,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 
 from svmatlas.arrangement import SAME, Box
-from svmatlas.doubledouble import entry
+from svmatlas.compiled import entry
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -317,11 +317,14 @@ def _clip(piece, h):
         a, b = piece[i], piece[(i + 1) % m]
         x, y = h[0] * a[0] + h[1] * a[1] + h[2] * a[2], h[0] * b[0] + h[1] * b[1] + h[2] * b[2]
         if x >= 0.0:
-            out[n] = a
+            out[n, 0], out[n, 1], out[n, 2] = a[0], a[1], a[2]
             n += 1
         if x * y < 0.0:
-            out[n] = abs(y) * a + abs(x) * b
-            out[n] /= out[n].max()
+            for c in range(3):
+                out[n, c] = abs(y) * a[c] + abs(x) * b[c]
+            top = max(out[n, 0], out[n, 1], out[n, 2])
+            for c in range(3):
+                out[n, c] /= top
             n += 1
     return out[:n].copy()
 

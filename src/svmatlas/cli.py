@@ -98,6 +98,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_select(add(_select, "select", "the exact best costs", "svmatlas select data.csv --cv 5 --scoring f1"))
     _add_plot(add(_plot, "plot", "draw a map", "svmatlas plot data.atlas -o map.png --scale triangle"))
     _add_validate(add(_validate, "validate", "prove that a map is right", "svmatlas validate data.atlas"))
+    add(_compile, "compile", "compile all kernels now, not at their first use", "svmatlas compile")
     add(_demo, "demo", "a tour on the breast-cancer data", "svmatlas demo").add_argument(
         "-o", "--output", default="demo", metavar="DIR", help="where the pictures go (default: demo)"
     )
@@ -324,6 +325,18 @@ def _validate(arguments: argparse.Namespace) -> int:
     report = atlas.validate(n_costs=arguments.costs, progress=_progress(arguments), n_jobs=arguments.jobs)
     _report(arguments, vars(report), str(report))
     return OK if report.ok else NO
+
+
+def _compile(arguments: argparse.Namespace) -> int:
+    from svmatlas.prepare import compile_kernels
+
+    if not arguments.quiet:
+        print("compiling the kernels, once (a minute at most) ...", file=sys.stderr)
+    begin = time.perf_counter()
+    compile_kernels()
+    seconds = time.perf_counter() - begin
+    _report(arguments, {"seconds": seconds}, f"kernels compiled in {seconds:.1f} s")
+    return OK
 
 
 def _demo(arguments: argparse.Namespace) -> int:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import entry, kernel
+from svmatlas.compiled import entry, kernel
 from svmatlas.facet import CUT, Region
 from svmatlas.layers import Facets, before_in, mix
 from svmatlas.mesh import number_names
@@ -103,9 +103,10 @@ class Collector:
         first, corners = number_names(facets.vertex, facets.vertex.size)
         vertices, beta = facets.corner[first], facets.beta[first]
         positive = _positive_bits(rows, beta)
-        begin, end, point, names, sides = _segments(
-            vertices, facets.at, corners, facets.code, facets.key, _lines(region), beta, positive, rows
-        )
+        count, *arrays = _segments(vertices, facets.at, corners, facets.code, facets.key, _lines(region), beta, positive, rows)
+        begin, end = (array[:count] for array in arrays[:2])
+        kept = np.any(begin != end, axis=1) & ((begin[:, 2] > 0) | (end[:, 2] > 0))
+        begin, end, point, names, sides = (array[:count][kept] for array in arrays)
         (a, b), (c, d) = tile
         p, q, l = self.costs.T
         held = np.flatnonzero((a * l <= p) & (p < b * l) & (c * l <= q) & (q < d * l))
@@ -266,7 +267,7 @@ def _name(code, key, lines, j):
 
 @entry
 def _segments(vertices, at, corners, code, key, lines, beta, positive, rows):
-    """Segments of all curves in all facets, as arrays of begins, ends, points, names and sides."""
+    """Segments of all curves in all facets: their number, and arrays of begins, ends, points, names and sides with room."""
     begin, end, point = np.empty((1024, 3)), np.empty((1024, 3)), np.empty(1024, np.int32)
     names, sides = np.zeros((1024, 2), np.uint64), np.zeros((1024, 2), np.int8)
     count = 0
@@ -310,12 +311,7 @@ def _segments(vertices, at, corners, code, key, lines, beta, positive, rows):
                         _begin(begin, names, sides, wrapped, first, first_name, first_side)
                 mixed >>= np.uint64(1)
                 j += 1
-    keep = np.zeros(count, np.bool_)
-    for s in range(count):
-        a, b = begin[s], end[s]
-        same = a[0] == b[0] and a[1] == b[1] and a[2] == b[2]
-        keep[s] = not same and (a[2] > 0.0 or b[2] > 0.0)
-    return begin[:count][keep], end[:count][keep], point[:count][keep], names[:count][keep], sides[:count][keep]
+    return count, begin, end, point, names, sides
 
 
 @entry

@@ -6,59 +6,15 @@ The error-free transformations are Knuth's two-sum and the product by a fused mu
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from svmatlas.compiled import kernel
 
 UNIT = 2.0**-53
 """Unit roundoff of a double."""
 UNIT_DD = 2.0**-102
 """Relative error of one double-double operation (the textbook bounds are 2^-104 to 2^-102.4)."""
-
-
-OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-"""Kernels are cached on disk, free of the GIL, and divide as IEEE says; C wrappers would only cost compile time."""
-
-
-INNER: dict[str, Any] = OPTIONS | {"no_cpython_wrapper": True, "_nrt": False}
-"""Kernels that only kernels call own no memory, so they count no references."""
-
-
-def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function that only kernels call."""
-    return njit(**INNER)(function)
-
-
-def sums(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that only adds up doubles, in whatever order is quickest: its error bound holds for all of them."""
-    return njit(**INNER | {"fastmath": {"reassoc", "contract"}})(function)
-
-
-def largest(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that only compares doubles, none of them NaN, in whatever order is quickest."""
-    return njit(**INNER | {"fastmath": {"nnan", "nsz"}})(function)
-
-
-def owner(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that makes arrays; only such and those that Python calls may call it."""
-    return njit(**INNER | {"_nrt": True})(function)
-
-
-def piece(function: Callable[..., Any]) -> Any:
-    """Make a function part of the one kernel that calls it: the large ones would else be compiled once more by themselves."""
-    return njit(**INNER | {"inline": "always"})(function)
-
-
-def caller(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that Python calls and that makes no arrays."""
-    return njit(**OPTIONS | {"_nrt": False})(function)
-
-
-def entry(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that Python calls."""
-    return njit(**OPTIONS)(function)
 
 
 @intrinsic

@@ -45,7 +45,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel, sums, two_prod, two_sum
+from svmatlas.compiled import kernel, sums
+from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, two_prod, two_sum
 from svmatlas.record import make_memory, make_record
 
 OUTSIDE, INSIDE, MARGIN = 0, 1, 2

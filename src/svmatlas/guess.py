@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 
-from svmatlas.doubledouble import entry
+from svmatlas.compiled import entry
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, WEIGHT, Data
 
 Floats = npt.NDArray[np.float64]

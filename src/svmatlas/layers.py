@@ -38,7 +38,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import UNIT, caller, entry, kernel, piece
+from svmatlas.compiled import caller, entry, kernel
+from svmatlas.doubledouble import UNIT
 from svmatlas.exact import ExactProblem, answer, settle
 from svmatlas.facet import (
     BETA,
@@ -316,7 +317,7 @@ def move(rows, point, axis, state, pull, code):
 # 1. CEF
 
 
-@piece
+@kernel
 def _cef(task, arena, f, hints):
     """Close facet f."""
     n, k = 0, arena.last_told[f]

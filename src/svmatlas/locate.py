@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
-from svmatlas.doubledouble import entry, kernel, owner
+from svmatlas.compiled import entry, kernel, owner
 from svmatlas.mesh import Mesh
 
 Floats = npt.NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import caller
+from svmatlas.compiled import caller
 from svmatlas.exact import ExactFacet, ExactProblem
 from svmatlas.facet import (
     ALPHA,

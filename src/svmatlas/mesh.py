@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from svmatlas.doubledouble import entry, owner
+from svmatlas.compiled import entry, owner
 from svmatlas.facet import CUT, Region
 from svmatlas.layers import (
     Engine,
@@ -108,12 +108,11 @@ class Joiner:
         self, doubt: Ints, parent: Int32, flips: Int32, start: States, at: Ints, code: Int32, tie: npt.NDArray[np.bool_]
     ) -> None:
         """Whether a facet that was cut is a tie, seen as a whole."""
-        for facets in np.array_split(doubt, doubt.size // 1024 + 1):
-            if facets.size:
-                sizes = at[facets + 1] - at[facets]
-                own = np.concatenate([[0], np.cumsum(sizes)])
-                places = np.repeat(at[facets] - own[:-1], sizes) + np.arange(own[-1])
-                tie[facets] = self.engine.judge(self.region, states_of(facets, parent, flips, start), own, code[places])
+        for facets in np.array_split(doubt, doubt.size // 1024 + 1):  # if only none, so that all is compiled by the first map
+            sizes = at[facets + 1] - at[facets]
+            own = np.concatenate([[0], np.cumsum(sizes)])
+            places = np.repeat(at[facets] - own[:-1], sizes) + np.arange(own[-1])
+            tie[facets] = self.engine.judge(self.region, states_of(facets, parent, flips, start), own, code[places])
 
     def _find_root(self, start: States, whole: Words) -> States:
         """The start, or where the exploration was stopped before all of its facet was known, the next facet of its tile."""
@@ -248,7 +247,8 @@ def _suspects(which, at, corner, places):
         n = at[f + 1] - at[f]
         polygon = np.empty((n, 3))
         for k in range(n):
-            polygon[k] = corner[places[at[f] + k]]
+            for c in range(3):
+                polygon[k, c] = corner[places[at[f] + k], c]
         out[f] = is_suspect(polygon, n) or is_far(polygon, n)
     return out
 

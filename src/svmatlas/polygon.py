@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul, kernel, largest, piece
+from svmatlas.compiled import kernel, largest
+from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul
 from svmatlas.facet import (
     ANCHOR,
     BETA_HI,
@@ -936,7 +937,7 @@ def find_pencil(t, hints):
     return True
 
 
-@piece
+@kernel
 def _attempt(t, hints):
     """Close the facet with the precision that its maps have."""
     t.tally[N_ASKED] = 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.doubledouble import entry, kernel
+from svmatlas.compiled import entry, kernel
 
 EMPTY = -1
 """In place of a facet: no facet holds the middle of the pixel."""

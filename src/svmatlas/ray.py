@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.atlas import Partition
-from svmatlas.doubledouble import entry
+from svmatlas.compiled import entry
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, L, P, Q, Region
 from svmatlas.guess import guess
 from svmatlas.layers import cross

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
-from svmatlas.doubledouble import caller, entry, kernel, largest
+from svmatlas.compiled import caller, entry, kernel, largest
 from svmatlas.facet import INSIDE, MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, P
 from svmatlas.maps import affine_maps
 from svmatlas.mesh import BOUNDARY, OPEN, Mesh

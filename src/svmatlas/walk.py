@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.doubledouble import UNIT, caller, kernel
+from svmatlas.compiled import caller, kernel
+from svmatlas.doubledouble import UNIT
 from svmatlas.exact import ExactFacet, ExactProblem, answer
 from svmatlas.facet import (
     BETA,
@@ -182,27 +183,19 @@ def make_near(data: Data, region: Region) -> tuple[Near, Data, Space]:
 
 
 @kernel
-def _bound_weights(t):
-    """Bound on the error of the homogeneous weights Beta v at corner 0, and of a product with a row of length 1."""
-    v, tiny = t.corner[0, 0], (t.rows.shape[1] + 8) * UNIT
-    bound = 0.0
-    for c in range(3):
-        size = t.bound[LENGTH, c]
-        bound += (t.bound[ETA, c] + tiny * size) * (v[c] + v[3 + c]) + size * v[3 + c]
-    return bound
-
-
-@kernel
 def _is_in_reach(t, near):
     """Are the weights at corner 0 within reach of beta_0, whatever the rounding?"""
     v, tiny = t.corner[0, 0], (t.rows.shape[1] + 8) * UNIT
-    square, length = 0.0, 0.0
+    square, length, bound = 0.0, 0.0, 0.0
+    for c in range(3):
+        size = t.bound[LENGTH, c]
+        bound += (t.bound[ETA, c] + tiny * size) * (v[c] + v[3 + c]) + size * v[3 + c]
     for j in range(near.weights.size):
         b = near.weights[j]
         x = t.column[BETA, P, j] * v[0] + t.column[BETA, Q, j] * v[1] + t.column[BETA, L, j] * v[2] - b * v[2]
         square += x * x
         length += b * b
-    bound = _bound_weights(t) + np.sqrt(length) * (v[5] + tiny * v[2])
+    bound += np.sqrt(length) * (v[5] + tiny * v[2])
     return np.sqrt(square) + bound < (1.0 - 4.0 * tiny) * near.reach[0] * (v[2] - v[5])
 
 
@@ -311,6 +304,11 @@ class Steps(NamedTuple):
     memory: npt.NDArray[np.uint8]  # for the record
 
 
+def _make_steps(n: int) -> Steps:
+    """Room for n events."""
+    return Steps(np.empty(n, np.int64), np.empty((n, 3)), np.empty(n, bool), make_memory())
+
+
 @kernel
 def _be_patient(near, success):
     """Where the points nearby did not do, because too many are tied, wait ever longer before they are tried again."""
@@ -377,33 +375,6 @@ def _follow(data, region, space, near_data, near_space, near, out, state, drift,
     return PUT_OFF, n
 
 
-@kernel
-def _scores_hold(t):
-    """Are all scores at corner 0 on their side of the target, beyond doubt?"""
-    v, per_norm = t.corner[0, 0], _bound_weights(t)
-    for i in range(t.state.size):
-        s = 0.0
-        for j in range(t.rows.shape[1]):
-            s += t.rows[i, j] * (t.column[BETA, P, j] * v[0] + t.column[BETA, Q, j] * v[1] + t.column[BETA, L, j] * v[2])
-        s -= (1.0 + t.jitter * t.point[TARGET_LO, i]) * v[2]
-        s = s if t.state[i] == OUTSIDE else -s
-        if t.state[i] != MARGIN and not s > t.point[NORM, i] * per_norm + 8.0 * UNIT * v[2] + 2.0 * v[5]:
-            return False
-    return True
-
-
-@caller
-def _holds(data, region, space, state, drift, line, goal):
-    """Does the corner of two lines satisfy all conditions of a partition, beyond doubt?
-
-    ``find_exit`` does not look at score lines that cannot be edges of a facet; but this may not be the partition of a facet.
-    """
-    t = make_task(data, region, space)
-    t.state, t.drift = state, drift
-    outcome, code = find_exit(t, line, goal)
-    return outcome == CLOSED and code == goal and (t.counts[SIZE] < t.rank - 1 or _scores_hold(t))
-
-
 class Walker:
     """Walks along some lines (k, 3) of homogeneous costs; line j has the code -1 - j."""
 
@@ -426,7 +397,7 @@ class Walker:
         while True:
             before = state.copy()
             moves += STRIDE
-            steps = Steps(np.empty(STRIDE, np.int64), np.empty((STRIDE, 3)), np.empty(STRIDE, bool), make_memory())
+            steps = _make_steps(STRIDE)
             n, outcome = 0, ASKING
             answers = np.empty((0, 5), dtype=np.intp)
             while outcome == ASKING:
@@ -450,10 +421,31 @@ class Walker:
                 return
 
     def holds(self, state: States, line: int, goal: int) -> bool:
-        """Does the facet of a partition certainly hold the corner of two lines? False if this takes exact arithmetic."""
+        """Does the facet of a partition certainly hold the corner of two lines? False if this takes exact arithmetic.
+
+        A walk there has no events then, and all scores are on their side: a walk does not look at score lines that cannot be
+        edges of a facet, but this may not be the partition of one.
+        """
+        self.near.reach[0] = 0.0
         pull_of(self.data, state, self.space.pull)
-        drift = drift_of(self.data, state.size)
-        return bool(_holds(self.data, self.region, self.space, state, drift, -1 - line, -1 - goal))
+        outcome, n = _follow(
+            self.data, self.region, self.space, self.near_data, self.near_space, self.near, _make_steps(2), state.copy(),
+            drift_of(self.data, state.size), -1 - line, -1 - goal, np.empty((0, 5), dtype=np.intp), 0,
+        )  # fmt: skip
+        if outcome != CLOSED or n > 0:
+            return False
+        return bool(self.space.counts[SIZE] < self.data.rank - 1) or self._scores_hold(state)
+
+    def _scores_hold(self, state: States) -> bool:
+        """Are all scores at corner 0 of the facet in hand on their side of the target, beyond doubt?"""
+        point, space = self.data.point, self.space
+        v, e = space.corner[0, 0, :3], space.corner[0, 0, 3:]
+        size, tiny = space.bound[LENGTH, :3], (self.data.rows.shape[1] + 8) * UNIT
+        bound = (space.bound[ETA, :3] + tiny * size) @ (v + e) + size @ e  # on the error of the weights
+        score = self.data.rows @ (v @ space.column[BETA, :3]) - (1.0 + point[TARGET_LO]) * v[2]
+        score = np.where(state == OUTSIDE, score, -score)
+        sure = score > point[NORM] * bound + 8.0 * UNIT * v[2] + 2.0 * e[2]
+        return bool(np.all(sure | (state == MARGIN)))
 
     def finish(self, state: States, line: int, goal: int) -> None:
         """The same, where only the partition at the end is asked for."""

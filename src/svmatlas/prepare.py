@@ -1,0 +1,32 @@
+"""``svmatlas compile``: compile all kernels ahead of their first use, by a small problem that needs them all."""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+
+import numpy as np
+
+import svmatlas
+from svmatlas.raster import fill
+
+
+def compile_kernels() -> None:
+    """Use every kernel once: there are more rows in each fold than go into one tile."""
+    y = np.arange(300) % 2
+    X = np.random.default_rng(0).normal(size=(300, 2)) + y[:, None]
+    region = ((0.5, 0.6), (0.5, 0.6))
+    atlas = svmatlas.explore(X, y, region=region)
+    atlas.validate()
+    atlas.coef(0.55, 0.55)
+    place = np.array([0.55])
+    fill(atlas.vertices, atlas.facet_at, atlas.facet_vertices, atlas.facet_is_tie, place, place)
+    with suppress(ValueError):
+        svmatlas.explore(X, y, region=region, max_facets=9).locate(0.5, 0.6)  # nowhere
+    selection = svmatlas.select(X, y, cv=2, region=region)
+    selection.score_at(0.55, 0.55)
+    selection.cells[0].contains(0.55, 0.55)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        svmatlas.select(X, y, cv=2, time_budget=1e-3)  # the rest is not explored
+    svmatlas.ray(X, y, C_max=1e-3).coef(1e-4)
