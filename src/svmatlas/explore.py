@@ -111,7 +111,7 @@ def explore(
             show(facets, surveyor)
     surveyor.engine.blocks.clear()
     counts = {"n_refined": surveyor.engine.n_refined, "n_exact": surveyor.engine.n_exact}
-    return Atlas(problem, bounds, joiner.finish(state), surveyor.complete, counts)
+    return Atlas(problem, bounds, joiner.finish(state, jobs), surveyor.complete, counts)
 
 
 def _as_it_is(tile: Bounds, facets: Facets) -> Facets:

@@ -65,7 +65,7 @@ HIGH, LOW, SWAY = 0, 1, 2
 BASIS, TRIANGLE, INVERSE = 0, 1, 2
 ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
-SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, REDUCED = 0, 1, 2, 4, 6, 7, 8, 9
+SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, REDUCED, KEPT = 0, 1, 2, 4, 6, 7, 8, 9, 10
 SCORES, SIGNS, LOWS, HIGHS = 3, 4, 5, 6
 CODE, CHECKED, SIGN = 0, 1, 2
 N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
@@ -121,14 +121,15 @@ class Task(NamedTuple):
     members (3, N + d + 1)          MEMBER: the points of M; SLOT: place of each point in M, or -1; STAMP: see fill_score
     column (13, 4, r)               PULL b, ALPHA A, BETA Beta of each column, their double-doubles; SCRATCH; RHO: rho,
                                     three scratch rows; SWAY: derivatives by the jitter
-    square (3, r, r)                BASIS Q, TRIANGLE R, INVERSE R^-1
+    square (3, r, r)                BASIS Q; TRIANGLE R, and R' below the diagonal; INVERSE R^-1
     score (7, N)                    score lines, see fill_score; SCORES of all points at one corner; SIGNS -1 for I, else 1;
                                     LOWS and HIGHS, bounds of a pencil
     bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA; ETA, LENGTH of SWAY_BETA_l
     table (n_sides + 2 r + 2, 6)    lines with error bounds: sides, those of M, two of the pencil
     counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
                                     FILLED see fill_score; ANCHOR P or Q if M is all of that class (see there), else -1;
-                                    SIGNED see sign_points; REDUCED as FILLED if the two lines of the pencil are known
+                                    SIGNED see sign_points; REDUCED as FILLED if the two lines of the pencil are known;
+                                    KEPT columns of ``square`` that are those of the first points of M
 
     and the polygon (first half) with the one that a clip makes of it (second half):
 
@@ -213,7 +214,7 @@ def make_space(data: Data, region: Region) -> Space:
         score=np.zeros((7, n)),
         bound=np.zeros((4, 4)),
         table=table,
-        counts=np.zeros(10, i),
+        counts=np.zeros(11, i),
         edge=np.zeros((2, 3, cap), i),
         corner=np.zeros((2, cap, 6)),
         listed=np.zeros(2 * cap, i),
@@ -290,22 +291,34 @@ def drift_of(data: Data, n_moves: int) -> float:
 
 @kernel
 def _gather(t):
-    """List M, and round the pulls."""
-    state, m = t.state, 0
-    for k in range(min(t.counts[SIZE], t.rows.shape[1])):
-        t.members[SLOT, t.members[MEMBER, k]] = -1
+    """List M, and round the pulls. Points that were in M before come first, in their order: see _orthogonalise."""
+    state, m, kept, r = t.state, 0, 0, t.rows.shape[1]
+    member, slot = t.members[MEMBER], t.members[SLOT]
+    for k in range(min(t.counts[SIZE], r)):
+        i = member[k]
+        slot[i] = -1
+        if state[i] == MARGIN:
+            kept += m == k
+            member[m], slot[i] = i, m
+            m += 1
+    t.counts[KEPT] = min(t.counts[KEPT], kept)
     n = state.size - state.size % 8
-    words = state[:n].view(np.int64)
-    for w in range(words.size + state.size - n):  # eight points at a time, then the rest
-        first, end = (8 * w, 8 * w + 8) if w < words.size else (n + w - words.size, n + w - words.size + 1)
-        if w < words.size and words[w] & EIGHT_MARGINS == 0:
-            continue
-        for i in range(first, end):
-            if state[i] == MARGIN:
-                if m < t.rows.shape[1]:
-                    t.members[MEMBER, m] = i
-                    t.members[SLOT, i] = m
+    words = state[:n].view(np.uint64)
+    for w in range(words.size):
+        left = words[w] & EIGHT_MARGINS
+        while left != 0:
+            lowest = left & (~left + ONE)
+            i = 8 * w + np.int64((lowest >> ONE) * WHICH_BYTE >> TOP_BYTE)
+            left ^= lowest
+            if slot[i] < 0:
+                if m < r:
+                    member[m], slot[i] = i, m
                 m += 1
+    for i in range(n, state.size):
+        if state[i] == MARGIN and slot[i] < 0:
+            if m < r:
+                member[m], slot[i] = i, m
+            m += 1
     for c in range(2):
         t.counts[N_PULL + c] = np.int64(t.pull[HIGH, c, t.rows.shape[1]])
         if t.counts[N_PULL + c] == 0:  # zero by structure, not up to rounding
@@ -319,8 +332,11 @@ def _gather(t):
     return m
 
 
-EIGHT_MARGINS = 0x0202020202020202
+EIGHT_MARGINS = np.uint64(0x0202020202020202)
 """The bit of MARGIN in eight states."""
+
+WHICH_BYTE, TOP_BYTE, ONE = np.uint64(0x0001020304050607), np.uint64(56), np.uint64(1)
+"""2^(8 k) times the first has k in its top byte."""
 
 
 @kernel
@@ -384,31 +400,32 @@ def _project_out(t, k, v, r):
 
 @kernel
 def _orthogonalise(t, m):
-    """X_M' = Q'R, the inverse of R, and the condition number of the normalised rows."""
+    """X_M' = Q'R, the inverse of R, and the condition number of the normalised rows.
+
+    The first KEPT columns are those of the facet before: the points that move are mostly those that came last.
+    """
     coefficients = t.column[SCRATCH, 0]
     basis, triangle, inverse, rho = t.square[BASIS], t.square[TRIANGLE], t.square[INVERSE], t.column[RHO, 0]
-    for k in range(m):
+    for k in range(t.counts[KEPT], m):
+        t.counts[KEPT] = k
         v, row = basis[k], t.rows[t.members[MEMBER, k]]
         for j in range(v.size):
             v[j] = row[j]
             coefficients[j] = 0.0
         left = _project_out(t, k, v, coefficients)
         for j in range(k):
-            triangle[j, k] = coefficients[j]
+            triangle[j, k] = triangle[k, j] = coefficients[j]
         triangle[k, k] = left
         if left == 0.0:
             t.bound[REAL, KAPPA] = np.inf
             return
+        scale = 1.0 / left
         for j in range(v.size):
-            v[j] /= left
-    for i in range(m - 1, -1, -1):  # row i of R^-1
-        row, scale = inverse[i], 1.0 / triangle[i, i]
-        row[i:m] = 0.0
-        for j in range(i + 1, m):
-            s, other = triangle[i, j] * scale, inverse[j]
-            for k in range(j, m):
-                row[k] -= s * other[k]
-        row[i] = scale
+            v[j] *= scale
+        for i in range(k):
+            inverse[i, k] = -scale * _dot(inverse[i, i:k], coefficients[i:k])
+        inverse[k, k] = scale
+    t.counts[KEPT] = m
     squares = 0.0
     for k in range(m):
         rho[k] = _dot(inverse[k, k:m], inverse[k, k:m])
@@ -420,22 +437,27 @@ def _orthogonalise(t, m):
 @kernel
 def _back(t, m, y, out):
     """Solve R out = y."""
-    triangle = t.square[TRIANGLE]
+    triangle, inverse = t.square[TRIANGLE], t.square[INVERSE]
+    for i in range(m):
+        out[i] = y[i]
     for i in range(m - 1, -1, -1):
-        out[i] = (y[i] - _dot(triangle[i, i + 1 : m], out[i + 1 : m])) / triangle[i, i]
+        s, column = out[i] * inverse[i, i], triangle[i]
+        out[i] = s
+        for j in range(i):
+            out[j] -= s * column[j]
 
 
 @kernel
 def _forward(t, m, g, out):
     """Solve R' out = g."""
-    triangle = t.square[TRIANGLE]
+    triangle, inverse = t.square[TRIANGLE], t.square[INVERSE]
     for i in range(m):
         out[i] = g[i]
     for i in range(m):
-        s, row = out[i] / triangle[i, i], triangle[i]
+        s, row, rest = out[i] * inverse[i, i], triangle[i, i + 1 : m], out[i + 1 : m]
         out[i] = s
-        for j in range(i + 1, m):
-            out[j] -= s * row[j]
+        for j in range(rest.size):
+            rest[j] -= s * row[j]
 
 
 @kernel
@@ -472,7 +494,7 @@ def _solve_targets(t, m, base, jitter, alpha, beta):
 @kernel
 def _bound_column(t, m, c):
     """Eta of column c (see the head of this file)."""
-    gamma = 2.0 * (t.column.shape[2] + m + 8) * UNIT
+    gamma = 2.0 * (t.columns.shape[0] + m + 8) * UNIT
     kappa = t.bound[REAL, KAPPA]
     eta = 0.0
     for k in range(m):
@@ -492,7 +514,7 @@ def _bound_column(t, m, c):
 def _score(columns, beta, out):
     """x_i . beta of all points; four columns at a time, so that the sums stay in registers."""
     out[:] = 0.0
-    d = beta.size
+    d = columns.shape[0]
     for j in range(0, d - d % 4, 4):
         s0, s1, s2, s3 = beta[j], beta[j + 1], beta[j + 2], beta[j + 3]
         c0, c1, c2, c3 = columns[j], columns[j + 1], columns[j + 2], columns[j + 3]
@@ -546,7 +568,7 @@ def _anchor(t, m):
         size += t.point[NORM, i] * abs(alpha[k])
         top = max(top, abs(t.point[TARGET_LO, i]))
     length = np.sqrt(_dot(beta, beta))
-    gamma = 2.0 * (beta.size + m + 8) * UNIT
+    gamma = 2.0 * (t.columns.shape[0] + m + 8) * UNIT
     t.bound[REAL, LENGTH_SWAY] = length
     t.bound[REAL, ETA_SWAY] = gamma * (size + t.bound[REAL, KAPPA] * (length + top))
 
@@ -561,7 +583,8 @@ def is_anchored(t, code):
 def anchored_rest(t, i):
     """x_i.S - r_i, and its error."""
     norm, r = t.point[NORM, i], t.point[TARGET_LO, i]
-    error = norm * (t.bound[REAL, ETA_SWAY] + (t.rows.shape[1] + 2) * UNIT * t.bound[REAL, LENGTH_SWAY]) + 2.0 * UNIT * abs(r)
+    tiny = (t.columns.shape[0] + 2) * UNIT
+    error = norm * (t.bound[REAL, ETA_SWAY] + tiny * t.bound[REAL, LENGTH_SWAY]) + 2.0 * UNIT * abs(r)
     return _dot(t.rows[i], t.column[SWAY_BETA, L]) - r, error
 
 
@@ -578,9 +601,9 @@ def pencil_origin(t):
     """v0 = u.e / u.u, and its error."""
     uu = t.bound[LENGTH, U] ** 2
     e = t.anchor if t.counts[ANCHOR] == P else -t.anchor
-    v = t.column[BETA, U, t.column.shape[2] - 1] * e / uu
+    v = t.column[BETA, U, t.columns.shape[0] - 1] * e / uu
     size = t.bound[LENGTH, U]
-    return v, 2.0 * t.bound[ETA, U] * (t.anchor + abs(v) * size) / uu + 16.0 * UNIT * abs(v) * t.column.shape[2]
+    return v, 2.0 * t.bound[ETA, U] * (t.anchor + abs(v) * size) / uu + 16.0 * UNIT * abs(v) * t.columns.shape[0]
 
 
 @kernel
@@ -746,16 +769,16 @@ def _correct_dd(t, m, c):
 @kernel
 def refine(t):
     """Correct all columns to double-double accuracy; t.counts[REFINED] tells whether that worked."""
-    m, r = t.counts[SIZE], t.rows.shape[1]
+    m, r, d = t.counts[SIZE], t.rows.shape[1], t.columns.shape[0]
     _gather_dd(t)
-    gamma = 2.0 * (r + m + 8) * UNIT
+    gamma = 2.0 * (d + m + 8) * UNIT
     kappa = t.bound[REAL, KAPPA]
     t.counts[REFINED] = 1
     for c in range(4 if m == t.rank - 1 else 3):
         for j in range(r):
             t.column[ALPHA_HI, c, j], t.column[ALPHA_LO, c, j] = t.column[ALPHA, c, j], 0.0
             t.column[BETA_HI, c, j], t.column[BETA_LO, c, j] = t.column[BETA, c, j], 0.0
-        floor = t.bound[ETA, c] * ((4.0 + (r + m) / 64.0) * UNIT_DD / UNIT)  # sums of n terms have errors of n^2 2^-106
+        floor = t.bound[ETA, c] * ((4.0 + (d + m) / 64.0) * UNIT_DD / UNIT)  # sums of n terms have errors of n^2 2^-106
         if c < L and t.counts[N_PULL + c] > 0:
             floor += t.drift
         for _ in range(8):
@@ -812,7 +835,7 @@ def rest_dd(t, i):
     g, g_lo = dot_dd(t, i, L)
     h, h_lo = target_dd(t, i)
     n, _ = dd_add(h, h_lo, -g, -g_lo)
-    tiny = t.rows.shape[1] * UNIT_DD
+    tiny = t.columns.shape[0] * UNIT_DD
     error = t.point[NORM, i] * (t.bound[ETA_DD, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT_DD
     return n, error + 2.0 * UNIT * abs(n)
 
@@ -824,7 +847,7 @@ def pencil_dd(t, i):
     gh, gl = dot_dd(t, i, L)
     h, h_lo = target_dd(t, i)
     nh, nl = dd_add(h, h_lo, -gh, -gl)
-    tiny = t.rows.shape[1] * UNIT_DD
+    tiny = t.columns.shape[0] * UNIT_DD
     es = t.point[NORM, i] * (t.bound[ETA_DD, U] + tiny * t.bound[LENGTH, U])
     en = t.point[NORM, i] * (t.bound[ETA_DD, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT_DD
     return sh, sl, es, nh, nl, en
@@ -854,7 +877,7 @@ def tabulate_pencil(t, side):
     """One line of the pencil, divided by |x_i.u|: all of the pencil have the same first two entries."""
     i = t.counts[PENCIL + side] >> 1
     fill_score(t, i)
-    tiny = t.rows.shape[1] * UNIT
+    tiny = t.columns.shape[0] * UNIT
     h = t.table[t.table.shape[0] - 2 + side]
     s, rest, norm = t.score[P, i], t.score[L, i], t.point[NORM, i]
     size = abs(s)
@@ -892,7 +915,7 @@ def line(t, code):
     i = code >> 1
     fill_score(t, i)
     norm = t.point[NORM, i]
-    tiny = t.rows.shape[1] * UNIT
+    tiny = t.columns.shape[0] * UNIT
     e0 = norm * (t.bound[ETA, P] + tiny * t.bound[LENGTH, P])
     e1 = norm * (t.bound[ETA, Q] + tiny * t.bound[LENGTH, Q])
     e2 = norm * (t.bound[ETA, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT
@@ -920,7 +943,7 @@ def _pencil_line_dd(t, i, out):
 @kernel
 def _score_line_dd(t, i, out):
     """x_i.Beta - t_i e_l."""
-    tiny = t.rows.shape[1] * UNIT_DD
+    tiny = t.columns.shape[0] * UNIT_DD
     for c in range(3):
         out[c], out[3 + c] = dot_dd(t, i, c)
         out[6 + c] = t.point[NORM, i] * (t.bound[ETA_DD, c] + tiny * t.bound[LENGTH, c])

@@ -658,6 +658,7 @@ class Engine:
 
     def __init__(self, data: Data, words: Words, betas: bool = False) -> None:
         self.data = data
+        self.wide = widen(data)
         self.words = words
         self.betas = betas  # are the weights at the corners wanted?
         self.exact: ExactProblem | None = None
@@ -682,9 +683,10 @@ class Engine:
         ``place`` are homogeneous costs in that facet, if known.
         """
         which, centre, slack = self._sort(region, start, place, frame.which)
-        data = subset(self.data, which)
+        data = subset(self.wide, which)
         space = make_space(data, region)
-        space.centre[:], space.slack[:] = centre, slack
+        space.centre[: centre.size], space.slack[:] = centre, slack
+        axes = _widen(frame.axes)
         fresh = LARGE if which.size > MANY else SMALL, np.empty(0, dtype=np.uint8)
         room, block = self.blocks.pop() if self.blocks else fresh
         while room > max(capacity, SMALL):
@@ -697,7 +699,7 @@ class Engine:
         while True:
             space.tally[N_REFINED] = 0
             limit = int(min(max_facets, arena.counts[DONE] + CHUNK))
-            outcome = _close_all(data, region, space, words, self.drift, start.size, frame.axes, answers, arena, hints, limit)
+            outcome = _close_all(data, region, space, words, self.drift, start.size, axes, answers, arena, hints, limit)
             self.n_refined += int(space.tally[N_REFINED])
             f = int(arena.counts[DONE])
             if outcome == FULL and 2 * arena.key.size <= capacity:
@@ -735,7 +737,7 @@ class Engine:
         """The first facet."""
         arena.key[0], arena.state[0], arena.seat[0] = key_of(start, self.words), start[which], 0
         arena.deep[0], arena.layer[0], arena.parent[0], arena.flips[0], arena.last_told[0] = 0, 0, -1, -1, -1
-        pull_of(self.data, start, arena.pull[0])
+        pull_of(self.wide, start, arena.pull[0])
         enter(arena.table_key, arena.table_value, arena.key[:1])
         arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST] = 1, 1, -1
 
@@ -772,7 +774,7 @@ class Engine:
             (state,) = states_of(np.array([f]), arena.parent, arena.flips, start[which])
             _, (maps,) = affine_maps(self.data, region, full_state(start, which, state)[None], jitter=1.0, accuracy=ACCURACY)
             corners = arena.corner[arena.at[f] : arena.at[f + 1]]
-            arena.beta[arena.at[f] : arena.at[f + 1]] = (corners @ maps) * (corners[:, 2:] > 0)
+            arena.beta[arena.at[f] : arena.at[f + 1], : maps.shape[1]] = (corners @ maps) * (corners[:, 2:] > 0)
 
     def _compact(self, region: Region, start: States, which: Ints, arena: Arena, outcome: int) -> Facets:
         """The closed facets, with the corners that double-double does not know well from exact arithmetic."""
@@ -790,18 +792,32 @@ class Engine:
             self.n_exact += len(codes)
         code = _rename(arena.code[:end], which.astype(np.int32))
         code[code < 0] = -1 - region.name[-1 - code[code < 0]]
+        beta = arena.beta[:end, : self.data.rows.shape[1]]
         return Facets(
             arena.key[:n].copy(), arena.tie[:n].copy(), arena.at[: n + 1].copy(), code, arena.vertex[:end].copy(),
-            arena.corner[:end].copy(), arena.beta[:end].copy(), start, which, arena.parent[:n].copy(),
-            arena.flips[:n].copy(), outcome, arena.spread.copy(),
+            arena.corner[:end].copy(), beta.copy(), start, which, arena.parent[:n].copy(), arena.flips[:n].copy(), outcome,
+            arena.spread.copy(),
         )  # fmt: skip
 
 
 def subset(data: Data, which: Ints) -> Data:
     """The data of some points; rank, probe and anchor stay those of all."""
-    rows = data.rows[which]
-    columns = np.ascontiguousarray(rows.T)
-    return data._replace(rows=rows, columns=columns, point=np.ascontiguousarray(data.point[:, which]), axis=data.axis[which])
+    columns = np.ascontiguousarray(data.columns[:, which])
+    point = np.ascontiguousarray(data.point[:, which])
+    return data._replace(rows=data.rows[which], columns=columns, point=point, axis=data.axis[which])
+
+
+WIDTH = 4
+"""Rows are filled up with zeros to a multiple of this: loops over them are then of whole vector instructions."""
+
+
+def widen(data: Data) -> Data:
+    """The same data with rows filled up."""
+    return data._replace(rows=_widen(data.rows), probe=_widen(data.probe))
+
+
+def _widen(array: Floats) -> Floats:
+    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, -array.shape[-1] % WIDTH)])
 
 
 def uncertain(data: Data, facets: Facets, axes: Floats) -> npt.NDArray[np.bool_]:

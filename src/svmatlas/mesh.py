@@ -14,13 +14,12 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from svmatlas.compiled import entry, owner
+from svmatlas.compiled import entry, kernel, owner
 from svmatlas.facet import CUT, Region
 from svmatlas.layers import (
     Engine,
     Facets,
     Words,
-    before_in,
     corner_of_triangle,
     enter,
     facet_of,
@@ -30,6 +29,7 @@ from svmatlas.layers import (
     states_of,
 )
 from svmatlas.polygon import is_far, is_suspect
+from svmatlas.threads import make_pool
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -77,7 +77,7 @@ class Joiner:
             part.append(array)
         self.first = self.first or facets
 
-    def finish(self, start: States) -> Mesh:
+    def finish(self, start: States, n_jobs: int = 1) -> Mesh:
         """All facets that are connected to that of a partition, numbered layer after layer from there.
 
         This is where memory is at its peak: corners are not moved until one is chosen for each vertex.
@@ -101,18 +101,23 @@ class Joiner:
         at, code, neighbour, places = _reorder(order, whole_at, code, neighbour, places)
         del whole_at, key, order
         vertex = vertex[places]
-        self._judge(np.flatnonzero(_suspects(joined, at, corner, places)), parent, flips, start, at, code, tie)
-        return _number(layer, parent, flips, tie, at, code, vertex, corner, places, neighbour, start)
+        doubt = np.flatnonzero(_suspects(joined, at, corner, places))
+        parts = np.array_split(doubt, doubt.size // 1024 + 1)  # one, if only of none, so that the first map compiles all
+        with make_pool(n_jobs) as pool:
+            judged = [pool.submit(self._judge, part, parent, flips, start, at, code, tie) for part in parts]
+            mesh = _number(layer, parent, flips, tie, at, code, vertex, corner, places, neighbour, start)
+            for part in judged:
+                part.result()
+        return mesh
 
     def _judge(
-        self, doubt: Ints, parent: Int32, flips: Int32, start: States, at: Ints, code: Int32, tie: npt.NDArray[np.bool_]
+        self, facets: Ints, parent: Int32, flips: Int32, start: States, at: Ints, code: Int32, tie: npt.NDArray[np.bool_]
     ) -> None:
-        """Whether a facet that was cut is a tie, seen as a whole."""
-        for facets in np.array_split(doubt, doubt.size // 1024 + 1):  # if only none, so that all is compiled by the first map
-            sizes = at[facets + 1] - at[facets]
-            own = np.concatenate([[0], np.cumsum(sizes)])
-            places = np.repeat(at[facets] - own[:-1], sizes) + np.arange(own[-1])
-            tie[facets] = self.engine.judge(self.region, states_of(facets, parent, flips, start), own, code[places])
+        """Whether some facets that were cut are ties, seen as a whole."""
+        sizes = at[facets + 1] - at[facets]
+        own = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.repeat(at[facets] - own[:-1], sizes) + np.arange(own[-1])
+        tie[facets] = self.engine.judge(self.region, states_of(facets, parent, flips, start), own, code[places])
 
     def _find_root(self, start: States, whole: Words) -> States:
         """The start, or where the exploration was stopped before all of its facet was known, the next facet of its tile."""
@@ -185,6 +190,31 @@ def _sort(number, counts):
     return order
 
 
+@kernel
+def _is_whole(code):
+    """Is none of some edges on a cut?"""
+    for k in range(code.size):
+        if code[k] <= CUT_CODE:
+            return False
+    return True
+
+
+@kernel
+def _turn(code, first, last, places, end):
+    """The places first, ..., last - 1 as a cycle from that with the largest code on; returns where they end."""
+    largest = first
+    for k in range(first, last):
+        if code[k] > code[largest]:
+            largest = k
+    for k in range(largest, last):
+        places[end] = k
+        end += 1
+    for k in range(first, largest):
+        places[end] = k
+        end += 1
+    return end
+
+
 @entry
 def _stitch(counts, order, at, code, corner):
     """The polygons of facets from their pieces in tiles: places of their corners, in order; none where a piece is missing.
@@ -199,6 +229,11 @@ def _stitch(counts, order, at, code, corner):
     ends, starts, spare = np.empty(3, np.int64), np.empty(3, np.int64), np.empty(3, np.int64)
     first, end = 0, 0
     for f in range(n):
+        if counts[f] == 1 and _is_whole(code[at[order[first]] : at[order[first] + 1]]):
+            end = _turn(code, at[order[first]], at[order[first] + 1], places, end)
+            first += 1
+            whole_at[f + 1] = end
+            continue
         links = 0
         ends[:], starts[:], spare[:] = NO_EDGE, NO_EDGE, -1
         for piece in order[first : first + counts[f]]:
@@ -338,13 +373,11 @@ def _number(
     start: States,
 ) -> Mesh:
     """Number vertices and edges."""
-    slot_edge, first = _number_edges(at, neighbour)
-    edge_code, edge_facets = code[first], np.column_stack([facet_of(first, at), neighbour[first]])
-    before = before_in(first, at)
+    slot_edge, first, before, edge_facets = _number_edges(at, neighbour)
     _join_at_infinity(names, corners, places, slot_edge, code, at)
     leader, vertex = number_names(names, first.size)  # there are no more vertices than edges
     return Mesh(
-        corners[places[leader]], edge_code, edge_facets, np.column_stack([vertex[before], vertex[first]]),
+        corners[places[leader]], code[first], edge_facets, np.column_stack([vertex[before], vertex[first]]),
         layer, parent, flips, at, slot_edge, vertex, tie, start,
     )  # fmt: skip
 
@@ -357,10 +390,16 @@ def _after(corner: Ints, at: Ints) -> Ints:
 
 @entry
 def _number_edges(at, neighbour):
-    """Edge of each place, and for each edge the first such place. Two facets share at most one edge."""
-    edge, first = np.empty(neighbour.size, np.int32), np.empty(neighbour.size, np.int64)
+    """Edge of each place; for each edge the first such place, the place before in its facet, and the two facets.
+
+    Two facets share at most one edge.
+    """
+    size = neighbour.size
+    edge, first, before = np.empty(size, np.int32), np.empty(size, np.uint32), np.empty(size, np.uint32)
+    facets = np.empty((size, 2), np.int32)
     n = 0
     for f in range(at.size - 1):
+        last = at[f + 1] - 1
         for k in range(at[f], at[f + 1]):
             other = neighbour[k]
             if 0 <= other < f:  # numbered there
@@ -368,9 +407,10 @@ def _number_edges(at, neighbour):
                     if neighbour[j] == f:
                         edge[k] = edge[j]
             else:
-                edge[k], first[n] = n, k
+                edge[k], first[n], before[n], facets[n, 0], facets[n, 1] = n, k, last, f, other
                 n += 1
-    return edge, first[:n].copy()
+            last = k
+    return edge, first[:n].copy(), before[:n].copy(), facets[:n].copy()
 
 
 def _join_at_infinity(
@@ -381,7 +421,10 @@ def _join_at_infinity(
     Where rows depend on each other several strips may end in one point at infinity, and each has named it after itself. An
     edge of an event has at most one end there, so all corners at infinity of the places of one edge are the same point.
     """
-    infinite = np.flatnonzero(((corners[:, 2] == 0) & (corners[:, 0] > 0) & (corners[:, 1] > 0))[places])
+    far = corners[:, 2] == 0
+    if not far.any():
+        return
+    infinite = np.flatnonzero((far & (corners[:, 0] > 0) & (corners[:, 1] > 0))[places])
     if infinite.size == 0:
         return
     corner = np.concatenate([infinite, infinite])

@@ -469,7 +469,7 @@ def _leave_out(t, j, score):
 def _check_scores(t, j):
     """The score line that corner j violates most, or NONE; undecided ones are listed."""
     state, norm, low, v = t.state, t.point[NORM], t.point[TARGET_LO], t.corner[0, j]
-    tiny = (t.rows.shape[1] + 6) * UNIT
+    tiny = (t.columns.shape[0] + 6) * UNIT
     per_norm = 0.0
     for c in range(3):
         size, d = t.bound[LENGTH, c], v[3 + c]
@@ -505,7 +505,7 @@ def _settle_tied(t, j, score):
     if not (is_anchored(t, a) and is_anchored(t, b)):
         return
     v0, v1, v2, d0, d1, d2 = _cross_anchored(t, a, b)
-    tiny = (t.rows.shape[1] + 6) * UNIT
+    tiny = (t.columns.shape[0] + 6) * UNIT
     size_p, size_q, size_l = t.bound[LENGTH, P], t.bound[LENGTH, Q], t.bound[REAL, LENGTH_SWAY]
     per_norm = (t.bound[ETA, P] + tiny * size_p) * (abs(v0) + d0) + size_p * d0
     per_norm += (t.bound[ETA, Q] + tiny * size_q) * (abs(v1) + d1) + size_q * d1
@@ -583,7 +583,7 @@ def _score_sign_dd(t, k, error, length):
     s, sl = dd_mul(v[2], v[5], -h, -h_lo)
     for j in range(t.column.shape[2]):
         s, sl = dd_axpy(s, sl, t.rows[i, j], t.column[SCRATCH, 0, j], t.column[SCRATCH, 1, j])
-    bound = t.point[NORM, i] * (error + t.column.shape[2] * UNIT_DD * length) + 2.0 * v[8] + 16.0 * UNIT_DD * abs(v[2])
+    bound = t.point[NORM, i] * (error + t.columns.shape[0] * UNIT_DD * length) + 2.0 * v[8] + 16.0 * UNIT_DD * abs(v[2])
     if not abs(s) > bound:
         return UNKNOWN
     t.tally[N_REFINED] += 1
@@ -659,7 +659,7 @@ def _bound_listed(t, refined):
     """
     state, axis, score, out, listed = t.state, t.axis, t.score, t.exact, t.listed
     norms, lows = t.point[NORM], t.point[TARGET_LO]
-    tiny = (t.rows.shape[1] + 2) * UNIT
+    tiny = (t.columns.shape[0] + 2) * UNIT
     anchor = t.counts[ANCHOR]
     origin, shift = 0.0, 0.0
     if anchor >= 0:
@@ -730,7 +730,7 @@ def _bound_all(t, origin, shift):
     axis, slope, sway, rest = t.axis, t.score[P], t.score[Q], t.score[L]
     signs, lows, highs = t.score[SIGNS], t.score[LOWS], t.score[HIGHS]
     norms, jitter = t.point[NORM], t.point[TARGET_LO]
-    tiny = (t.rows.shape[1] + 2) * UNIT
+    tiny = (t.columns.shape[0] + 2) * UNIT
     anchor = t.counts[ANCHOR]
     es_norm = t.bound[ETA, U] + tiny * t.bound[LENGTH, U]
     en_norm = t.bound[ETA, L] + tiny * t.bound[LENGTH, L]

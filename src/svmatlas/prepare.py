@@ -13,8 +13,8 @@ from svmatlas.raster import fill
 
 def compile_kernels() -> None:
     """Use every kernel once: there are more rows in each fold than go into one tile."""
-    y = np.arange(300) % 2
-    X = np.random.default_rng(0).normal(size=(300, 2)) + y[:, None]
+    y = np.arange(600) % 2
+    X = np.random.default_rng(0).normal(size=(600, 2)) + y[:, None]
     region = ((0.5, 0.6), (0.5, 0.6))
     atlas = svmatlas.explore(X, y, region=region)
     atlas.validate()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -24,6 +24,7 @@ from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, be
 from svmatlas.maps import affine_maps
 from svmatlas.polygon import EMPTY
 from svmatlas.problem import Bounds, Problem, make_region, make_tile
+from svmatlas.threads import make_pool
 from svmatlas.walk import Walker, line_across, state_at, tidy
 
 Floats = npt.NDArray[np.float64]
@@ -31,7 +32,7 @@ Ints = npt.NDArray[np.intp]
 States = npt.NDArray[np.int8]
 T = TypeVar("T")
 
-EVENTS = 64
+EVENTS = 88
 """Events of a ray from cut to cut: a tile then has some thousand facets, and a hundredth of its time is the set-up.
 
 With more than USUAL points, N, it is sqrt(USUAL / N) of that: there are more facets for each event then, and each takes longer
@@ -77,15 +78,6 @@ DEEPEST = 12
 """So often a tile is cut again before it gets more room instead: some facets are too close together for any cut."""
 
 
-class _Inline(Executor):
-    """A pool of one: does what it is given at once."""
-
-    def submit(self, fn: Callable[..., T], /, *arguments: Any, **options: Any) -> Future[T]:
-        future: Future[T] = Future()
-        future.set_result(fn(*arguments, **options))
-        return future
-
-
 class Surveyor:
     """Explores a region tile by tile."""
 
@@ -127,11 +119,12 @@ class Surveyor:
         total = 0
         running: dict[Future[tuple[Facets, T] | list[Bounds]], tuple[Bounds, int]] = {}
         width = n_jobs if max_facets == np.inf else 1
-        with ThreadPoolExecutor(width) if width > 1 else _Inline() as pool:
+        ahead = width + 1 if width > 1 else 1  # one waits for a thread that is done
+        with make_pool(width) as pool:
             while waiting or running:
                 try:
                     late = time.monotonic() > deadline and self.n_tiles > 0
-                    while waiting and not late and len(running) < width:
+                    while waiting and not late and len(running) < ahead:
                         tile, depth = waiting.pop(0)
                         left = max_facets - (np.unique(np.concatenate(keys)).size if keys and total >= max_facets else total)
                         if left <= 0:

@@ -31,6 +31,7 @@ from svmatlas.facet import (
     CROSS,
     ETA,
     INSIDE,
+    KEPT,
     LENGTH,
     MARGIN,
     N_ASKED,
@@ -277,7 +278,7 @@ def _look_around(t, s, maps, v, near):
     spare = size - _count_below(slack, reach)  # room for some that are further off
     if not reach > 0.0 or spare < 0:
         return
-    n = 0
+    n, s.counts[KEPT] = 0, 0
     for i in range(slack.size):
         near.place[i] = -1
         if slack[i] < reach or spare > 0:
