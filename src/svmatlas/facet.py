@@ -112,6 +112,7 @@ class Task(NamedTuple):
     pull (3, 2, d + 1), drift       sums of w_i x_i over I+ and I- as HIGH + LOW + jitter SWAY, after HIGH the number of
                                     points, and a bound on the error of the sums
     answers (n, 5)                  questions with their exact answers (polygon.py)
+    known (n, 3)                    corners of other facets, none of them coarse (polygon.py)
     centre (d,), slack (N,), deep   weights m; for each point, in rising order, how far weights may be from m before it can be
                                     beyond its line, if its number is ``deep`` or more; zeros say nothing (score_at)
     shortest                        least length of a row
@@ -156,6 +157,7 @@ class Task(NamedTuple):
     pull: Floats
     drift: float
     answers: Ints
+    known: Floats
     centre: Floats
     slack: Floats
     deep: int
@@ -236,7 +238,7 @@ def make_task(data, region, space):
     fields = Task(
         data.rows, data.columns, data.point, data.axis, data.probe, data.rank, data.anchor,
         region.sides, region.corners, region.axis, region.name, data.axis, 1.0, space.pull, 0.0, space.asked[:0],
-        space.centre, space.slack, 0, space.shortest,
+        region.corners, space.centre, space.slack, 0, space.shortest,
         space.members, space.column, space.square, space.score, space.bound, space.table, space.counts,
         space.edge, space.corner, space.listed, space.asked, space.exact, space.tally,
     )  # fmt: skip
@@ -766,6 +768,10 @@ def _correct_dd(t, m, c):
     return np.sqrt(size)
 
 
+CLOSE_ENOUGH = 64.0
+"""Refinement ends within this factor of the best there is: a step more would take as long and decide nothing."""
+
+
 @kernel
 def refine(t):
     """Correct all columns to double-double accuracy; t.counts[REFINED] tells whether that worked."""
@@ -784,7 +790,7 @@ def refine(t):
         for _ in range(8):
             _residual_dd(t, m, c)
             left = 4.0 * gamma * kappa * _correct_dd(t, m, c)
-            if left <= floor:
+            if left <= CLOSE_ENOUGH * floor:
                 break
         t.bound[ETA_DD, c] = left + floor
 

@@ -197,7 +197,7 @@ class Arena(NamedTuple):
     layer: Int32  # (n,)
     tie: npt.NDArray[np.bool_]  # (n,) facets that the jitter made
     coarse: npt.NDArray[np.bool_]  # (n,) facets with corners that even double-double does not know well
-    told: Int32  # (m, 3) known corners of facets that wait, as linked lists: code, code, next
+    told: Int32  # (m, 4) known corners of facets that wait, as linked lists: code, code, place or -1, next
     last_told: Int32  # (n,)
     at: Ints  # (n + 1,) facet f has the places at[f] : at[f + 1] of the next three
     code: Int32  # the edges in order
@@ -217,6 +217,8 @@ PLACES = 5
 """Places for each facet: they have 4 edges on average."""
 LINE = 64
 """Bytes to which arrays in a block are aligned."""
+NOWHERE = np.int64(-1)
+"""Place of a corner that is not known well."""
 CROWD = 64
 """Most corners that are told to a facet; what is not told is found again."""
 
@@ -237,7 +239,7 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
         "layer": (np.int32, (n,)),
         "tie": (np.bool_, (n,)),
         "coarse": (np.bool_, (n,)),
-        "told": (np.int32, (12 * n + 256, 3)),
+        "told": (np.int32, (12 * n + 256, 4)),
         "last_told": (np.int32, (n,)),
         "at": (np.intp, (n + 1,)),
         "code": (np.int32, (places,)),
@@ -266,10 +268,13 @@ def larger(arena: Arena) -> Arena:
     """The same facets with room for twice as many."""
     n, (_, n_candidates), d = arena.key.size, arena.state.shape, arena.pull.shape[3] - 1
     new = make_arena(2 * n, n_candidates, d, arena.beta.size > 0, np.empty(0, dtype=np.uint8))
-    for name in Arena._fields:
-        if name != "block" and not name.startswith("table"):
-            old = getattr(arena, name)
-            getattr(new, name)[: old.shape[0]] = old
+    done, named, seats, free, told, _ = arena.counts
+    used = {"state": seats, "pull": seats, "free": free, "told": told, "at": done + 1}
+    used |= dict.fromkeys(("code", "vertex", "corner", "beta"), arena.at[done])
+    for name in set(Arena._fields) - {"block", "memory", "table_key", "table_value"}:
+        old = getattr(arena, name)
+        some = slice(min(used.get(name, named), old.shape[0]))  # what is not in use takes no memory
+        getattr(new, name)[some] = old[some]
     enter(new.table_key, new.table_value, new.key[: new.counts[NAMED]])
     return new
 
@@ -322,9 +327,10 @@ def _cef(task, arena, f, hints):
     """Close facet f."""
     n, k = 0, arena.last_told[f]
     while k >= 0 and n < hints.shape[0]:
-        hints[n, 0], hints[n, 1] = arena.told[k, 0], arena.told[k, 1]
+        for c in range(3):
+            hints[n, c] = arena.told[k, c]
         n += 1
-        k = arena.told[k, 2]
+        k = arena.told[k, 3]
     task.state, task.pull, task.deep = arena.state[arena.seat[f]], arena.pull[arena.seat[f]], arena.deep[f]
     return close_facet(task, hints[:n])
 
@@ -452,8 +458,8 @@ def _leave(arena, f):
     arena.free[counts[FREE]] = arena.seat[f]
     counts[FREE] += 1
     while k >= 0:
-        following = told[k, 2]
-        told[k, 2], counts[LAST] = counts[LAST], k
+        following = told[k, 3]
+        told[k, 3], counts[LAST] = counts[LAST], k
         k = following
 
 
@@ -464,8 +470,8 @@ def _copy(source, goal):
 
 
 @kernel
-def _tell(arena, f, facet, a, b):
-    """Tell a facet that waits of a corner between two of its edges, once; of an edge alone if these are the same."""
+def _tell(arena, f, facet, a, b, place):
+    """Tell a facet that waits of a corner between two of its edges, once, and its place; of an edge alone if these are one."""
     if facet <= f:
         return
     a, b = max(a, b), min(a, b)
@@ -474,16 +480,16 @@ def _tell(arena, f, facet, a, b):
     while k >= 0:
         if told[k, 0] == a and told[k, 1] == b:
             return
-        k = told[k, 2]
+        k = told[k, 3]
     k = arena.counts[LAST]
     if k >= 0:
-        arena.counts[LAST] = told[k, 2]
+        arena.counts[LAST] = told[k, 3]
     elif arena.counts[TOLD] < told.shape[0]:
         k = arena.counts[TOLD]
         arena.counts[TOLD] += 1
     else:
         return
-    told[k, 0], told[k, 1], told[k, 2] = a, b, arena.last_told[facet]
+    told[k, 0], told[k, 1], told[k, 2], told[k, 3] = a, b, place, arena.last_told[facet]
     arena.last_told[facet] = k
 
 
@@ -496,7 +502,7 @@ def _mev(task, words, arena, f, neighbour):
             n = _mef(task, arena, f, arena.key[f] ^ words[code], np.int64(code), np.int64(code))
             if n < 0:
                 return False
-            _tell(arena, f, n, np.int64(code), np.int64(code))
+            _tell(arena, f, n, np.int64(code), np.int64(code), NOWHERE)
         neighbour[k - arena.at[f]] = n
     return True
 
@@ -514,20 +520,21 @@ def _cv(task, words, arena, f, neighbour):
         v, a, b = arena.corner[k], np.int64(arena.code[k]), np.int64(arena.code[after])
         beyond, other = neighbour[k - first], neighbour[after - first]
         far, x, y = opposite(words, task.axis, task.side_axis, arena.key[f], a, b, v)
+        place = NOWHERE if arena.coarse[f] else k
         if far == np.uint64(0):
             if (a < 0) != (b < 0) and v[2] > 0.0 and corner_of_triangle(v) < 0:
-                _tell(arena, f, max(beyond, other), a, b)
+                _tell(arena, f, max(beyond, other), a, b, place)
             continue
         n = _mef(task, arena, f, far, x, y)
         if n < 0:
             return False
         if a < 0 or b < 0:
-            _tell(arena, f, max(beyond, other), x, y)
-            _tell(arena, f, n, y, min(a, b))
+            _tell(arena, f, max(beyond, other), x, y, place)
+            _tell(arena, f, n, y, min(a, b), place)
         else:
-            _tell(arena, f, beyond, a, b)
-            _tell(arena, f, other, a, b)
-            _tell(arena, f, n, a, b)
+            _tell(arena, f, beyond, a, b, place)
+            _tell(arena, f, other, a, b, place)
+            _tell(arena, f, n, a, b, place)
     return True
 
 
@@ -537,7 +544,7 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
     task, arena = make_task(data, region, space), make_record(arena, arena.memory)
     neighbour = space.neighbour
     f = arena.counts[DONE]
-    task.answers = answers
+    task.answers, task.known = answers, arena.corner
     while f < arena.counts[NAMED]:
         if f >= limit:
             return PAUSED
@@ -570,9 +577,9 @@ def _judge(data, region, space, states, drift, at, code, tie, coarse):
     task.drift = drift
     for f in range(states.shape[0]):
         n = at[f + 1] - at[f]
-        hints = np.empty((n, 2), np.int64)
+        hints = np.empty((n, 3), np.int64)
         for j in range(n):
-            hints[j, 0], hints[j, 1] = code[at[f] + j], code[at[f] + (j + 1) % n]
+            hints[j, 0], hints[j, 1], hints[j, 2] = code[at[f] + j], code[at[f] + (j + 1) % n], NOWHERE
         task.state = states[f]
         sum_pull(data.rows, data.point, data.axis, task.state, task.pull)
         outcome = close_facet(task, hints)
@@ -694,7 +701,7 @@ class Engine:
         arena = make_arena(min(capacity, room), which.size, data.rows.shape[1], self.betas, block)
         self._plant(arena, start, which)
         words = self.words.reshape(-1, 2)[which].ravel()
-        hints = np.empty((CROWD, 2), dtype=np.intp)
+        hints = np.empty((CROWD, 3), dtype=np.intp)
         answers, last = np.empty((0, 5), dtype=np.intp), -1
         while True:
             space.tally[N_REFINED] = 0

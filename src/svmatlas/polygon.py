@@ -115,6 +115,9 @@ TINY = 1e-300
 NO_CODE = -(2**40)
 """A code that no line has."""
 
+FIRST = np.int64(0)
+"""The first corner (a NumPy integer: see the columns in facet.py)."""
+
 NONE, ASK = -1, -2
 """Answers of a check that names no line: the corner is good; it has questions. (Sides are never named.)"""
 
@@ -311,7 +314,7 @@ def _sign(t, k, j):
 
 @kernel
 def _store_corner(corner, v0, v1, v2, d0, d1, d2):
-    """A corner from a cross product: turned into the triangle and scaled to largest entry 1."""
+    """A corner from a cross product: scaled to largest entry 1, and turned into the triangle; returns 1, or -1 if it was."""
     top = max(abs(v0), abs(v1), abs(v2))
     scale = 1.0 / top
     if -min(v0, v1, v2) == top:
@@ -323,6 +326,7 @@ def _store_corner(corner, v0, v1, v2, d0, d1, d2):
             corner[c] = abs(corner[c])
         elif corner[c] < TINY:  # only a zero by structure is stored as zero
             corner[c] = TINY
+    return 1 if scale > 0.0 else -1
 
 
 @kernel
@@ -342,7 +346,7 @@ def _times(a, b):
 
 @kernel
 def _make_corner(t, j, a, b):
-    """Corner of edges a and b into place j of the new polygon."""
+    """Corner of edges a and b into place j of the new polygon; returns how it was turned."""
     t.edge[1, CHECKED, j] = 0
     h0, h1, h2, e0, e1, e2 = line(t, a)
     g0, g1, g2, d0, d1, d2 = line(t, b)
@@ -363,15 +367,16 @@ def _make_corner(t, j, a, b):
     if zero == L:
         z, ez = 0.0, 0.0
     corner = t.corner[1, j]
-    _store_corner(corner, x, y, z, ex, ey, ez)
+    turn = _store_corner(corner, x, y, z, ex, ey, ez)
     if t.counts[REFINED] != 1:
-        return
+        return turn
     _cross_dd(t, a, b)
     v = t.exact[t.exact.shape[0] - 1]
     x = (0.0 if zero == P else v[0]), (0.0 if zero == Q else v[1]), (0.0 if zero == L else v[2])
     e = (0.0 if zero == P else v[6]), (0.0 if zero == Q else v[7]), (0.0 if zero == L else v[8])
     u = UNIT
     _store_corner(corner, x[0], x[1], x[2], e[0] + u * abs(x[0]), e[1] + u * abs(x[1]), e[2] + u * abs(x[2]))
+    return turn
 
 
 @kernel
@@ -403,21 +408,21 @@ def _clip(t, k):
     if negative == n:
         return EMPTY
     first = 0  # the first corner of the run beyond the line
-    while not (sign[first] == -1 and sign[(first - 1 + n) % n] != -1):
+    while not (sign[first] == -1 and sign[first - 1 if first > 0 else n - 1] != -1):
         first += 1
-    before, after = (first - 1 + n) % n, (first + negative) % n
+    before, after = first - 1 if first > 0 else n - 1, first + negative - (n if first + negative >= n else 0)
     if before == after and sign[before] == 0:
         return EMPTY
     # Good corners from ``after`` round to ``before``, then the new edge k. A corner on the line ends the new edge.
     m = np.int64(0)
     j = after
     if sign[after] == 0:
-        j = (j + 1) % n
+        j = j + 1 if j + 1 < n else 0
     while j != first:
         new[m] = code[j]
         _copy_corner(edge, corner, m, j)
         m += 1
-        j = (j + 1) % n
+        j = j + 1 if j + 1 < n else 0
     new[m + (sign[before] == 1)] = k
     for step in range(2):  # the corners where edge k begins and ends
         if step == 0 and sign[before] == 1:
@@ -430,12 +435,19 @@ def _clip(t, k):
             continue
         _make_corner(t, m, code[first] if step == 0 else code[after], k)
         m += 1
+    _turn_over(t, m)
+    return CLOSED
+
+
+@kernel
+def _turn_over(t, m):
+    """The new polygon, of m corners, is that in hand."""
+    edge, corner = t.edge, t.corner
     for j in range(m):
         edge[0, CODE, j], edge[0, CHECKED, j] = edge[1, CODE, j], edge[1, CHECKED, j]
         for c in range(6):
             corner[0, j, c] = corner[1, j, c]
     t.tally[N_CORNERS] = m
-    return CLOSED
 
 
 @kernel
@@ -892,6 +904,82 @@ def _start(t):
 
 
 @kernel
+def _path_of(hints, out):
+    """The edges of the known corners in a row, if they are one: how many, and whether the last meets the first; else 0."""
+    count, ends, first = 0, 0, NO_CODE
+    for k in range(hints.shape[0]):
+        if hints[k, 0] == hints[k, 1]:
+            continue
+        count += 1
+        for side in range(2):
+            a, times = hints[k, side], 0
+            for n in range(hints.shape[0]):
+                if hints[n, 0] != hints[n, 1]:
+                    times += (hints[n, 0] == a) + (hints[n, 1] == a)
+            if times == 1:
+                ends += 1
+            if times == 1 or first == NO_CODE:
+                first = a
+            if times > 2:
+                return 0, False
+    if count < 2 or ends > 2:
+        return 0, False
+    last = -1
+    out[0] = first
+    for n in range(count):
+        found = -1
+        for k in range(hints.shape[0]):
+            a, b = hints[k, 0], hints[k, 1]
+            if a != b and k != last and (a == out[n] or b == out[n]):
+                found = k
+        if found < 0:
+            return 0, False
+        last = found
+        out[n + 1] = hints[found, 0] + hints[found, 1] - out[n]
+    return (count + 1, False) if ends == 2 else (count, True)
+
+
+@kernel
+def _start_from(t, hints):
+    """The polygon of the edges of known corners, if these are a row of edges and its ends meet well within the region."""
+    path = t.edge[1, CODE]
+    n, closed = _path_of(hints, path)
+    if n < 3:
+        return False
+    sides, v = t.sides, t.corners[0]
+    turn = sides[0, 1] * sides[1, 2] * v[0] + sides[0, 2] * sides[1, 0] * v[1] + sides[0, 0] * sides[1, 1] * v[2]
+    turn -= sides[0, 2] * sides[1, 1] * v[0] + sides[0, 0] * sides[1, 2] * v[1] + sides[0, 1] * sides[1, 0] * v[2]
+    way = 1 if turn > 0.0 else -1  # of the sides of the region
+    if _make_corner(t, FIRST, path[0], path[1]) != way:
+        for j in range(n // 2):
+            path[j], path[n - 1 - j] = path[n - 1 - j], path[j]
+    for j in range(n):
+        a, b = path[j], path[j + 1 if j + 1 < n else 0]
+        if a ^ b == 1 or max(a, b) < 0:  # two bounds that meet on an axis, or a corner of the region
+            return False
+        if _make_corner(t, j, a, b) != way or not t.corner[1, j, 3 + _top(t.corner[1, j])] < 0.5:  # of the largest entry, 1
+            return False
+    if not closed:
+        v = t.corner[1, n - 1]
+        for j in range(n - 2 + sides.shape[0]):
+            code = path[1 + j] if j < n - 2 else -1 - (j - n + 2)
+            if code == path[0] or code == path[n - 1]:
+                continue
+            h0, h1, h2, e0, e1, e2 = line(t, code)
+            s, bound, _ = _value(h0, h1, h2, e0, e1, e2, v)
+            if not s > bound:
+                return False
+    _turn_over(t, n)
+    return True
+
+
+@kernel
+def _top(v):
+    """Which of the entries of a corner is the largest."""
+    return (P if v[0] >= v[2] else L) if v[0] >= v[1] else (Q if v[1] >= v[2] else L)
+
+
+@kernel
 def _is_edge(t, k):
     for j in range(t.tally[N_CORNERS]):
         if t.edge[0, CODE, j] == k:
@@ -901,20 +989,32 @@ def _is_edge(t, k):
 
 @kernel
 def _mark(t, hints):
-    """Mark the corners that are known vertices: these satisfy all lines."""
+    """Mark the corners that are known vertices: these satisfy all lines, and another facet may know them better."""
     n = t.tally[N_CORNERS]
     for j in range(n):
         a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
         for k in range(hints.shape[0]):
             if (hints[k, 0] == a and hints[k, 1] == b) or (hints[k, 0] == b and hints[k, 1] == a):
                 t.edge[0, CHECKED, j] = 1
+                if hints[k, 2] >= 0 and _is_coarse(t.corner[0, j]):
+                    _take_over(t.known[hints[k, 2]], t.corner[0, j])
+
+
+@kernel
+def _take_over(known, corner):
+    """The same corner as another facet knows it, which is not coarse, if both know the same entries to be zero."""
+    for c in range(3):
+        if (known[c] == 0.0) != (corner[c] == 0.0):
+            return
+    for c in range(3):
+        corner[c], corner[3 + c] = known[c], COARSE * known[c]
 
 
 @kernel
 def _pencil_known(t, hints):
     """Are both lines of the pencil among the known edges?"""
     first, second = NONE, NONE
-    for n in range(hints.size):
+    for n in range(2 * hints.shape[0]):
         k = hints[n >> 1, n & 1]
         if k >= 0 and t.members[SLOT, k >> 1] < 0 and k != first:
             first, second = k, first
@@ -943,8 +1043,9 @@ def _attempt(t, hints):
     t.tally[N_ASKED] = 0
     if t.counts[SIZE] == t.rank - 1 and not find_pencil(t, hints):
         return ASKING
-    _start(t)
-    for n in range(hints.size):
+    if not _start_from(t, hints):
+        _start(t)
+    for n in range(2 * hints.shape[0]):
         k = hints[n >> 1, n & 1]
         if k >= 0 and not _is_edge(t, k):
             outcome = _clip(t, k)
@@ -977,20 +1078,35 @@ def has_coarse(t):
 
 
 @kernel
+def _sharpen(t):
+    """Coarse corners anew from the refined maps."""
+    n = t.tally[N_CORNERS]
+    for j in range(n):
+        if _is_coarse(t.corner[0, j]):
+            _make_corner(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
+            for c in range(6):
+                t.corner[0, j, c] = t.corner[1, j, c]
+
+
+@kernel
 def close_facet(t, hints):
     """CH of the paper: the polygon of one partition into ``t``. Returns the outcome.
 
-    ``hints`` (n, 2) are known corners as pairs of codes, or known edges (code, code): clipped first, and not checked again.
+    ``hints`` (n, 3) are known corners as pairs of codes, or known edges (code, code): clipped first, and not checked again;
+    and their places in ``known``, or -1.
     """
     if not solve_maps(t):
         return BROKEN
     tabulate_margin(t)
-    while True:
-        outcome = _attempt(t, hints)
-        if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and has_coarse(t))):
-            return outcome
-        refine(t)
-        t.tally[CROSS] = NO_CODE
+    outcome = _attempt(t, hints)
+    if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and has_coarse(t))):
+        return outcome
+    refine(t)
+    t.tally[CROSS] = NO_CODE
+    if outcome == ASKING:
+        return _attempt(t, hints)
+    _sharpen(t)
+    return CLOSED
 
 
 # ----------------------------------------------------------------------------------------------------------------------

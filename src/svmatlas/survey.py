@@ -35,13 +35,13 @@ T = TypeVar("T")
 EVENTS = 88
 """Events of a ray from cut to cut: a tile then has some thousand facets, and a hundredth of its time is the set-up.
 
-With more than USUAL points, N, it is sqrt(USUAL / N) of that: there are more facets for each event then, and each takes longer
-with more candidates."""
+With more than USUAL points, N, it is (USUAL / N)^0.4 of that: there are more facets for each event then, and each takes longer
+with more candidates; but the smaller the tiles, the more facets are cut."""
 
 USUAL = 768
 """Points up to which tiles are as large as that."""
 
-ROOM = 2**26
+ROOM = 2**27
 """Bytes for the facets of a tile; one that needs more is cut."""
 
 FEW = 96
@@ -208,7 +208,7 @@ class Surveyor:
         """Number of facets that a tile may have."""
         # One facet in eight waits, with its partition and pull
         size = n_candidates // 8 + 6 * self.problem.data.rows.shape[1] + 400
-        return int(np.clip(ROOM // size, 512, 2**16)) << (2 * max(0, depth - DEEPEST))
+        return int(np.clip(ROOM // size, 512, 2**17)) << (2 * max(0, depth - DEEPEST))
 
     # Starts
 
@@ -258,7 +258,7 @@ class Surveyor:
         for column, (lo, hi) in zip(cost.T, self.bounds, strict=True):
             inner = np.unique(column[(column > lo * (1 + APART)) & (column < hi * (1 - APART))])
             inner = inner[np.concatenate([[True], np.diff(inner) > APART * inner[1:]])] if inner.size else inner
-            count = inner.size // max(1, int(EVENTS * min(1.0, (USUAL / self.problem.n_points) ** 0.5)))
+            count = inner.size // max(1, int(EVENTS * min(1.0, (USUAL / self.problem.n_points) ** 0.4)))
             at = (np.arange(1, count) * inner.size) // max(count, 1)
             cuts.append([lo, *((inner[at] + inner[at - 1]) / 2).tolist(), hi])
         rows, columns = (list(pairwise(c)) for c in cuts)
