@@ -768,10 +768,6 @@ def _correct_dd(t, m, c):
     return np.sqrt(size)
 
 
-CLOSE_ENOUGH = 64.0
-"""Refinement ends within this factor of the best there is: a step more would take as long and decide nothing."""
-
-
 @kernel
 def refine(t):
     """Correct all columns to double-double accuracy; t.counts[REFINED] tells whether that worked."""
@@ -790,7 +786,7 @@ def refine(t):
         for _ in range(8):
             _residual_dd(t, m, c)
             left = 4.0 * gamma * kappa * _correct_dd(t, m, c)
-            if left <= CLOSE_ENOUGH * floor:
+            if left <= floor:
                 break
         t.bound[ETA_DD, c] = left + floor
 

@@ -996,18 +996,32 @@ def _mark(t, hints):
         for k in range(hints.shape[0]):
             if (hints[k, 0] == a and hints[k, 1] == b) or (hints[k, 0] == b and hints[k, 1] == a):
                 t.edge[0, CHECKED, j] = 1
-                if hints[k, 2] >= 0 and _is_coarse(t.corner[0, j]):
-                    _take_over(t.known[hints[k, 2]], t.corner[0, j])
+                if hints[k, 2] >= 0 and t.counts[REFINED] == 0 and _is_coarse(t.corner[0, j]):
+                    t.edge[0, CHECKED, j] = _take_over(t.known[hints[k, 2]], t.corner[0, j])
 
 
 @kernel
 def _take_over(known, corner):
-    """The same corner as another facet knows it, which is not coarse, if both know the same entries to be zero."""
+    """The same corner as another facet knows it, which is not coarse: TAKEN, if both know the same entries to be zero."""
     for c in range(3):
         if (known[c] == 0.0) != (corner[c] == 0.0):
-            return
+            return 1
     for c in range(3):
         corner[c], corner[3 + c] = known[c], COARSE * known[c]
+    return TAKEN
+
+
+TAKEN = 2
+"""In place of 1 for CHECKED: the corner is that of another facet."""
+
+
+@kernel
+def _leans_on_others(t):
+    """Is the facet thin, so that it has to be told whether it is a tie, and not all of its corners its own?"""
+    for j in range(t.tally[N_CORNERS]):
+        if t.edge[0, CHECKED, j] == TAKEN:
+            return is_suspect(t.corner[0], t.tally[N_CORNERS])
+    return False
 
 
 @kernel
@@ -1054,7 +1068,7 @@ def _attempt(t, hints):
     _mark(t, hints)
     clips, j = 0, np.int64(0)
     while j < t.tally[N_CORNERS]:
-        k = NONE if t.edge[0, CHECKED, j] == 1 else _check_corner(t, j)
+        k = NONE if t.edge[0, CHECKED, j] != 0 else _check_corner(t, j)
         if k == NONE:
             j += 1
             continue
@@ -1079,10 +1093,10 @@ def has_coarse(t):
 
 @kernel
 def _sharpen(t):
-    """Coarse corners anew from the refined maps."""
+    """Coarse corners, and those of others, anew from the refined maps."""
     n = t.tally[N_CORNERS]
     for j in range(n):
-        if _is_coarse(t.corner[0, j]):
+        if _is_coarse(t.corner[0, j]) or t.edge[0, CHECKED, j] == TAKEN:
             _make_corner(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
             for c in range(6):
                 t.corner[0, j, c] = t.corner[1, j, c]
@@ -1099,7 +1113,9 @@ def close_facet(t, hints):
         return BROKEN
     tabulate_margin(t)
     outcome = _attempt(t, hints)
-    if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and has_coarse(t))):
+    if t.counts[REFINED] != 0:
+        return outcome
+    if outcome != ASKING and (outcome != CLOSED or not (has_coarse(t) or _leans_on_others(t))):
         return outcome
     refine(t)
     t.tally[CROSS] = NO_CODE
