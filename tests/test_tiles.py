@@ -18,9 +18,9 @@ COMBINATORIAL = [
 ]  # fmt: skip
 
 
-def assert_same(one, other, but=()):
+def assert_same(one, other):
     """Bit for bit in all that is not a number of the plane, and there up to rounding."""
-    for name in set(COMBINATORIAL) - set(but):
+    for name in COMBINATORIAL:
         np.testing.assert_array_equal(getattr(one._mesh, name), getattr(other._mesh, name), err_msg=name)
     np.testing.assert_allclose(one._mesh.vertices, other._mesh.vertices, rtol=1e-9, atol=1e-12)
 
@@ -55,10 +55,7 @@ def test_tiles_change_nothing(name, bias, monkeypatch):
         count = len(survey.Surveyor(plain._problem, plain.region).cut((0.0, 0.0)))
         tiled = svmatlas.explore(X, y, bias=bias, n_jobs=n_jobs)
         assert count > 3 or name == "both_labels"  # which has few events
-        # Of slivers along an axis, narrower than 1e-13, two are called ties by one way and not by the other.
-        slivers = name == "binary" and bias == 0.01
-        assert_same(tiled, plain, but=["facet_tie"] if slivers else [])
-        assert np.sum(tiled.facet_is_tie != plain.facet_is_tie) <= (2 if slivers else 0)
+        assert_same(tiled, plain)
 
 
 @pytest.mark.parametrize("region", [((1e-2, 10), (1e-3, 1)), ((0, np.inf), (0.1, 0.5)), ((0.3, np.inf), (0, np.inf))])
@@ -84,6 +81,7 @@ def test_a_tile_with_too_many_facets_is_cut_again(monkeypatch):
 @settings(max_examples=30, deadline=None)
 @given(st.integers(5, 14), st.integers(1, 3), st.sampled_from([0.0, 0.01, 1.0]), st.integers(0, 10**6))
 @example(11, 3, 0.0, 286616)  # weights that grow by the jitter alone, towards infinite costs
+@example(11, 3, 0.01, 332743)  # a sliver along an axis that is a tie of second order
 def test_tiles_of_hostile_data(n, d, bias, seed):
     """Small integers: repeated rows, ties, both labels."""
     rng = np.random.default_rng(seed)

@@ -102,6 +102,10 @@ THIN = 1e-8
 """Only facets narrower or shorter than this, relative to their costs, or wholly this close to infinity, are tested for being
 ties, the latter by exact arithmetic. Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
 
+SLIVER = 1e-12
+"""Facets wholly this close to an axis, relative to the largest entry of their costs, are told to be ties or not by exact
+arithmetic: what the jitter, 1e-13, makes there can be of second order, which doubles do not see."""
+
 TIE_SHRINK = 2.0**-5
 """Ties are told by scaling the jitter with this: a facet that the jitter made shrinks with it, in area or in all."""
 
@@ -1131,11 +1135,11 @@ def close_facet(t, hints):
 
 @kernel
 def is_far(corner, n):
-    """Is a polygon of n corners wholly within THIN of infinity? Doubles do not tell much there."""
-    most = 0.0
+    """Is a polygon of n corners wholly within THIN of infinity, or wholly within SLIVER of an axis?"""
+    p, q, l = 0.0, 0.0, 0.0
     for j in range(n):
-        most = max(most, corner[j, L])
-    return most < THIN
+        p, q, l = max(p, corner[j, P]), max(q, corner[j, Q]), max(l, corner[j, L])
+    return l < THIN or min(p, q) < SLIVER
 
 
 @kernel
