@@ -3,8 +3,8 @@
 A facet is left by the edge that the point is furthest beyond, until it is beyond none. Facets that the jitter made are
 walked through but never answered, and edges that the jitter made (shorter than ``SHORT``) have no direction to speak of and
 are passed over. Where the walk does not arrive at a true facet (in a tie, at a hole of a partial atlas, in a circle among
-slivers), the true facets nearby are tried, then all. From a point on an edge all facets that hold it are gone through, and the
-one with the lowest number is answered, so that the answer does not depend on the way.
+slivers), the true facets nearby and those around the tie are tried, then all. From a point on an edge all facets that hold it
+are gone through, and the one with the lowest number is answered, so that the answer does not depend on the way.
 """
 
 from __future__ import annotations
@@ -149,10 +149,30 @@ class Locator:
         return found
 
     def near(self, point: Floats, count: int = 64) -> Ints:
-        """The true facets nearest to a point."""
+        """The true facets nearest to a point, and those around the tie that holds it."""
         _, near = self.tree.query(_flatten(point[None])[0], k=min(count, self.true.size))
         facets: Ints = self.true[np.atleast_1d(near)]
-        return facets
+        around: Ints = np.array(self._around(point, facets[0], count), dtype=np.intp)
+        return np.unique(np.concatenate([facets, around]))
+
+    def _around(self, point: Floats, start: np.intp, count: int) -> list[int]:
+        """True facets, at most so many, that are reached through ties only from the facet that holds a point."""
+        mesh, seen = self.mesh, set()
+        true: list[int] = []
+        waiting = _walk(
+            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, np.zeros_like(mesh.facet_tie),
+            np.array([start]), point[None],
+        ).tolist()  # fmt: skip
+        while waiting and len(true) < count:
+            f = waiting.pop(0)
+            if f < 0 or f in seen:
+                continue
+            seen.add(f)
+            if not mesh.facet_tie[f]:
+                true.append(f)
+            else:
+                waiting += self.neighbour[mesh.facet_at[f] : mesh.facet_at[f + 1]].tolist()
+        return true
 
     def _search(self, point: Floats) -> int:
         """Try the true facets nearby, then all of them."""
