@@ -32,7 +32,7 @@ Ints = npt.NDArray[np.intp]
 States = npt.NDArray[np.int8]
 T = TypeVar("T")
 
-EVENTS = 88
+EVENTS = 96
 """Events of a ray from cut to cut: a tile then has some thousand facets, and a hundredth of its time is the set-up.
 
 With more than USUAL points, N, it is (USUAL / N)^0.4 of that: there are more facets for each event then, and each takes longer
@@ -113,12 +113,14 @@ class Surveyor:
             (tile, 0)
             for tile in (self.cut(start) if max_facets > self._room(self.problem.n_points, 0) // 2 else [self.bounds])
         ]
+        width = n_jobs if max_facets == np.inf else 1
+        if width > 1 and deadline == np.inf:
+            waiting = _from_both_ends(waiting)
         self.n_known = len(waiting)
         first: States | None = state
         keys: list[npt.NDArray[np.uint64]] = []
         total = 0
         running: dict[Future[tuple[Facets, T] | list[Bounds]], tuple[Bounds, int]] = {}
-        width = n_jobs if max_facets == np.inf else 1
         ahead = width + 1 if width > 1 else 1  # one waits for a thread that is done
         with make_pool(width) as pool:
             while waiting or running:
@@ -370,6 +372,11 @@ def _between(lo: float, hi: float, share: float, unit: float) -> float:
     if np.isfinite(hi):
         return float(hi * share**2)
     return float((lo or unit) * (1.0 + 4.0 * share / (1.0 - 0.9 * share))) if lo or share else 0.0
+
+
+def _from_both_ends(items: list[T]) -> list[T]:
+    """The first, the last, the second, ...: the largest tiles are mostly near the ends; no thread is left alone with one."""
+    return [items[k // 2 if k % 2 == 0 else -1 - k // 2] for k in range(len(items))]
 
 
 def _halve(tile: Bounds, cost: Floats) -> list[Bounds]:
