@@ -146,6 +146,7 @@ def _share(cost):
 
 
 def test_estimate(monkeypatch):
+    monkeypatch.setattr(survey, "EVENTS", 32)
     X, y = cases.gaussian(60, 60, 3, 1.0)
     true = svmatlas.explore(X, y).facet_layer.size
     exact = svmatlas.estimate(X, y, time_budget=60.0)
