@@ -165,20 +165,22 @@ def exponent(n, values):
 
 
 def draw_growth(found, picture):
-    """Facets against N with the fitted lines."""
+    """Facets and time against N with the fitted lines."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
-    for d, rows in found.items():
-        n, facets = rows[:, 0], rows[:, 1]
-        slope, offset = exponent(n, facets)
-        (points,) = axes.loglog(n, facets, "o")
-        axes.loglog(n, np.exp(offset) * n**slope, "-", color=points.get_color(), label=f"d = {d}: $N^{{{slope:.2f}}}$")
-    axes.set(xlabel="rows N", ylabel="facets, ties included", title=r"Gaussian data, $10^{-3} \leq C_\pm \leq 10$")
-    axes.legend()
+    figure, both = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
+    for axes, column, label in zip(both, (1, 2), ("facets, ties included", "seconds, one thread"), strict=True):
+        for d, rows in found.items():
+            n, values = rows[:, 0], rows[:, column]
+            slope, offset = exponent(n, values)
+            (points,) = axes.loglog(n, values, "o")
+            axes.loglog(n, np.exp(offset) * n**slope, "-", color=points.get_color(), label=f"d = {d}: $N^{{{slope:.2f}}}$")
+        axes.set(xlabel="rows N", ylabel=label)
+        axes.legend()
+    figure.suptitle(r"Gaussian data, $10^{-3} \leq C_\pm \leq 10$")
     figure.savefig(picture, dpi=120)
 
 
