@@ -71,7 +71,7 @@ from svmatlas.facet import (
     sum_pull,
 )
 from svmatlas.maps import affine_maps
-from svmatlas.polygon import ASKING, CLOSED, EMPTY, NO_CODE, close_facet, has_coarse, is_far, is_tie
+from svmatlas.polygon import ASKING, CLOSED, EMPTY, FIRST, NO_CODE, close_facet, has_coarse, is_far, is_tie
 from svmatlas.record import MEMORY, make_record
 
 Floats = npt.NDArray[np.float64]
@@ -122,8 +122,7 @@ def mix(x):
 
 
 AT_CORNER, OF_SIDES, AT_INFINITY, ON_SIDE = 1 + np.arange(4)
-FIRST = np.int64(0)
-"""Kinds of places that are not named by facets, and a number (NumPy's: see the columns in facet.py)."""
+"""Kinds of places that are not named by facets (NumPy's numbers: see the columns in facet.py)."""
 
 
 @kernel

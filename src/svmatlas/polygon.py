@@ -120,7 +120,7 @@ NO_CODE = -(2**40)
 """A code that no line has."""
 
 FIRST = np.int64(0)
-"""The first corner (a NumPy integer: see the columns in facet.py)."""
+"""The first corner, or number (a NumPy integer: see the columns in facet.py)."""
 
 NONE, ASK = -1, -2
 """Answers of a check that names no line: the corner is good; it has questions. (Sides are never named.)"""

@@ -33,7 +33,7 @@ States = npt.NDArray[np.int8]
 T = TypeVar("T")
 
 EVENTS = 96
-"""Events of a ray from cut to cut: a tile then has some thousand facets, and a hundredth of its time is the set-up.
+"""Events of a ray from cut to cut: a tile then has thousands of facets, and a hundredth of its time is the set-up.
 
 With more than USUAL points, N, it is (USUAL / N)^0.4 of that: there are more facets for each event then, and each takes longer
 with more candidates; but the smaller the tiles, the more facets are cut."""

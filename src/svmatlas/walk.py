@@ -63,6 +63,7 @@ from svmatlas.polygon import (
     ASKING,
     BROKEN,
     CLOSED,
+    FIRST,
     NO_CODE,
     NONE,
     _check_corner,
@@ -87,10 +88,6 @@ LONGEST = 63
 
 STRIDE = 256
 """Events between two looks at what was found, which are also the places where partitions are kept."""
-
-
-FIRST = np.int64(0)
-"""The corner in hand (a NumPy integer: see the columns in facet.py)."""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
