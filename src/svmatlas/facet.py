@@ -67,7 +67,7 @@ ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
 SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, REDUCED, KEPT = 0, 1, 2, 4, 6, 7, 8, 9, 10
 SCORES, SIGNS, LOWS, HIGHS = 3, 4, 5, 6
-CODE, CHECKED, SIGN = 0, 1, 2
+CODE, CHECKED, SIGN, HINT = 0, 1, 2, 3
 N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
 
 CUT = 8
@@ -134,7 +134,8 @@ class Task(NamedTuple):
 
     and the polygon (first half) with the one that a clip makes of it (second half):
 
-    edge (2, 3, cap)                CODE of the edges; CHECKED: corner j satisfies all lines; SIGN of a line at corner j
+    edge (2, 4, cap)                CODE of the edges; CHECKED: corner j satisfies all lines; SIGN of a line at corner j;
+                                    HINT: which of the known corners it is, or -1
     corner (2, cap, 6)              corner j between edges j and j + 1, and its error bounds
     listed, asked (n, 4)            codes to be looked at again; questions for exact arithmetic
     exact (cap, 9)                  lines in double-double
@@ -217,7 +218,7 @@ def make_space(data: Data, region: Region) -> Space:
         bound=np.zeros((4, 4)),
         table=table,
         counts=np.zeros(11, i),
-        edge=np.zeros((2, 3, cap), i),
+        edge=np.zeros((2, 4, cap), i),
         corner=np.zeros((2, cap, 6)),
         listed=np.zeros(2 * cap, i),
         asked=np.zeros((2 * cap, 4), i),

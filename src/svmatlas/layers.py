@@ -6,8 +6,12 @@
    flipped, and at that vertex all four facets have the same two events as edges ("open" edges: one end is known).
 4. ``MEF`` merges open edges and facets into the layer after: a facet is there once, with all corners that are known of it.
 
-Facets wait in the order in which they were named, so a layer is closed before the next begins, and each facet knows what
-all facets before it found: a vertex is checked once.
+Each facet knows what all facets before it found: a vertex is checked once, by the facet that found it, which names the facets
+around it and tells them of it. So a facet of which all corners are known needs no maps: it is put together from its corners.
+Crossing an edge changes |M| by one, so facets are coloured like a chessboard by the parity of |M|, and at each vertex two of
+each colour meet. All vertices are found from facets of one colour alone, and with those first of which least is known two
+facets in five have to be closed from their maps. That colour is the one of |M| = rank - 1, where all score lines are parallel.
+Layers are found in the end, when tiles are joined (mesh.py).
 
 Names. ``words`` holds one random 64-bit word for each code; a facet's key is the XOR of the words that were crossed from
 the partition with all points in I, so it depends on the partition only. A vertex is named by the sum of the mixed keys of the
@@ -48,6 +52,7 @@ from svmatlas.facet import (
     CROSS,
     ETA,
     ETA_DD,
+    HINT,
     INSIDE,
     LENGTH,
     MARGIN,
@@ -71,7 +76,19 @@ from svmatlas.facet import (
     sum_pull,
 )
 from svmatlas.maps import affine_maps
-from svmatlas.polygon import ASKING, CLOSED, EMPTY, FIRST, NO_CODE, close_facet, has_coarse, is_far, is_tie
+from svmatlas.polygon import (
+    ASKING,
+    CLOSED,
+    EMPTY,
+    FIRST,
+    NO_CODE,
+    close_facet,
+    has_coarse,
+    is_far,
+    is_suspect,
+    is_tie,
+    path_of,
+)
 from svmatlas.record import MEMORY, make_record
 
 Floats = npt.NDArray[np.float64]
@@ -186,19 +203,24 @@ class Arena(NamedTuple):
     """All facets of a tile, those that wait included. Codes are those of the candidates."""
 
     key: Words  # (n,)
-    seat: Int32  # (n,) row of the next two, of facets that wait
+    seat: Int32  # (n,) row of the next two; -1 - that of the parent until the facet is closed from its maps
     state: States  # (n, K)
     pull: Floats  # (n, 3, 2, d + 1) as in Task
-    free: Int32  # seats that were left
+    holders: Int32  # (n,) facets that need a row
+    free: Int32  # rows that none needs
     parent: Int32  # (n,) the facet that named this one,
     flips: Int32  # (n, 2) and the codes crossed from there, -1 for none
     deep: Int32  # (n,) numbers of all points that have moved since the start are less
-    layer: Int32  # (n,)
+    depth: Int32  # (n,) parents up to the first facet
+    colour: npt.NDArray[np.bool_]  # (n,) of the chessboard: is |M| even?
+    queue: Int32  # (4, n) facets that wait, see RINGED
+    told: Int32  # (m, 4) known corners of facets that wait, as linked lists: two codes in order, place (_cv), next
+    last_told: Int32  # (n,) CLOSED_SINCE for facets that do not wait any more
+    met: Int32  # (n, 2) corners that are known of a facet, and edges of which only one end is
+    order: Int32  # (n,) the closed facets; what follows is in this order
     tie: npt.NDArray[np.bool_]  # (n,) facets that the jitter made
     coarse: npt.NDArray[np.bool_]  # (n,) facets with corners that even double-double does not know well
-    told: Int32  # (m, 4) known corners of facets that wait, as linked lists: code, code, place or -1, next
-    last_told: Int32  # (n,)
-    at: Ints  # (n + 1,) facet f has the places at[f] : at[f + 1] of the next three
+    at: Ints  # (n + 1,) closed facet j has the places at[j] : at[j + 1] of the next three
     code: Int32  # the edges in order
     vertex: Words  # name of the corner at the end of the edge
     corner: Floats  # (., 3) that corner
@@ -206,12 +228,19 @@ class Arena(NamedTuple):
     table_key: Words  # open addressing, 0 for empty
     table_value: Int32  # numbers of facets
     spread: Floats  # (3, 2): least and largest coordinate of beta - m along f_1 and f_2; radius R, unused
-    counts: Ints  # DONE facets closed, NAMED facets, SEATS, FREE seats, TOLD, and the LAST of those free to be told anew
+    counts: Ints  # by the names below
     memory: npt.NDArray[np.uint8]  # for the record of all this
     block: npt.NDArray[np.uint8]  # holds all of the above
 
 
-DONE, NAMED, SEATS, FREE, TOLD, LAST = range(6)
+DONE, NAMED, SEATS, FREE, TOLD, LAST, HAND, LAYERED, FRONT, END = 0, 1, 2, 3, 4, 5, 6, 7, 8, 12
+"""Facets closed and named; rows in use, and free ones; corners told, and the last of those free to be told anew; the facet in
+hand, or -1; is one layer to be closed before the next? Front and end of the queues."""
+RINGED, LONE, SAME, OTHER = range(4)
+"""The queues, in the order in which they are served: facets of which all corners are known; those of one colour of which
+one corner is known, and all of that colour; those of the other colour."""
+CLOSED_SINCE = -2
+"""Marks facets to which nothing needs to be told."""
 PLACES = 5
 """Places for each facet: they have 4 edges on average."""
 LINE = 64
@@ -231,15 +260,20 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
         "seat": (np.int32, (n,)),
         "state": (np.int8, (n, n_candidates)),
         "pull": (np.float64, (n, 3, 2, d + 1)),
+        "holders": (np.int32, (n,)),
         "free": (np.int32, (n,)),
         "parent": (np.int32, (n,)),
         "flips": (np.int32, (n, 2)),
         "deep": (np.int32, (n,)),
-        "layer": (np.int32, (n,)),
-        "tie": (np.bool_, (n,)),
-        "coarse": (np.bool_, (n,)),
+        "depth": (np.int32, (n,)),
+        "colour": (np.bool_, (n,)),
+        "queue": (np.int32, (4, n)),
         "told": (np.int32, (12 * n + 256, 4)),
         "last_told": (np.int32, (n,)),
+        "met": (np.int32, (n, 2)),
+        "order": (np.int32, (n,)),
+        "tie": (np.bool_, (n,)),
+        "coarse": (np.bool_, (n,)),
         "at": (np.intp, (n + 1,)),
         "code": (np.int32, (places,)),
         "vertex": (np.uint64, (places,)),
@@ -248,7 +282,7 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
         "table_key": (np.uint64, (size,)),
         "table_value": (np.int32, (size,)),
         "spread": (np.float64, (3, 2)),
-        "counts": (np.intp, (6,)),
+        "counts": (np.intp, (16,)),
         "memory": (np.uint8, (MEMORY,)),
     }
     sizes = [-(-np.dtype(kind).itemsize * math.prod(shape) // LINE) * LINE for kind, shape in fields.values()]
@@ -267,10 +301,12 @@ def larger(arena: Arena) -> Arena:
     """The same facets with room for twice as many."""
     n, (_, n_candidates), d = arena.key.size, arena.state.shape, arena.pull.shape[3] - 1
     new = make_arena(2 * n, n_candidates, d, arena.beta.size > 0, np.empty(0, dtype=np.uint8))
-    done, named, seats, free, told, _ = arena.counts
-    used = {"state": seats, "pull": seats, "free": free, "told": told, "at": done + 1}
+    done, named, seats, free, told = arena.counts[:5]
+    used = {"state": seats, "pull": seats, "holders": seats, "free": free, "told": told, "at": done + 1}
+    used |= dict.fromkeys(("order", "tie", "coarse"), done)
     used |= dict.fromkeys(("code", "vertex", "corner", "beta"), arena.at[done])
-    for name in set(Arena._fields) - {"block", "memory", "table_key", "table_value"}:
+    new.queue[:, :n] = arena.queue
+    for name in set(Arena._fields) - {"block", "memory", "table_key", "table_value", "queue"}:
         old = getattr(arena, name)
         some = slice(min(used.get(name, named), old.shape[0]))  # what is not in use takes no memory
         getattr(new, name)[some] = old[some]
@@ -324,35 +360,89 @@ def move(rows, point, axis, state, pull, code):
 @kernel
 def _cef(task, arena, f, hints):
     """Close facet f."""
+    _sit(task, arena, f)
+    task.state, task.pull, task.deep = arena.state[arena.seat[f]], arena.pull[arena.seat[f]], arena.deep[f]
+    return close_facet(task, hints)
+
+
+@kernel
+def _recall(arena, f, hints):
+    """What facet f was told; returns how much of it there is room for."""
     n, k = 0, arena.last_told[f]
     while k >= 0 and n < hints.shape[0]:
         for c in range(3):
             hints[n, c] = arena.told[k, c]
         n += 1
         k = arena.told[k, 3]
-    task.state, task.pull, task.deep = arena.state[arena.seat[f]], arena.pull[arena.seat[f]], arena.deep[f]
-    return close_facet(task, hints[:n])
+    return n
 
 
 @kernel
-def _write(task, words, arena, f):
+def _sit(task, arena, f):
+    """Give a facet a row of its own for its partition, once."""
+    if arena.seat[f] >= 0:
+        return
+    parent = -1 - arena.seat[f]
+    seat = parent
+    if arena.holders[parent] > 1:
+        arena.holders[parent] -= 1
+        seat = _take_seat(arena)
+        _copy(arena.state[parent], arena.state[seat])
+        for part in range(3):
+            for c in range(2):
+                _copy(arena.pull[parent, part, c], arena.pull[seat, part, c])
+    for step in range(2):
+        if arena.flips[f, step] >= 0:
+            move(task.rows, task.point, task.axis, arena.state[seat], arena.pull[seat], np.int64(arena.flips[f, step]))
+    arena.seat[f], arena.holders[seat] = seat, 1
+
+
+@kernel
+def _close_ringed(task, arena, f, hints):
+    """Put together a facet of which all corners are known, from the facets around; False if it may be a tie, or coarse."""
+    edge, corner = task.edge, task.corner
+    n, _, closed = path_of(hints, edge[0, CODE], edge[0, HINT])
+    if n < 3 or not closed:
+        return False
+    for j in range(n):
+        place = hints[edge[0, HINT, j], 2]
+        if place < 0:
+            return False
+        for c in range(3):
+            corner[0, j, c] = arena.corner[place, c]
+    task.tally[N_CORNERS] = n
+    return not (is_far(corner[0], n) or is_suspect(corner[0], n))
+
+
+@kernel
+def _write(task, words, arena, f, hints):
     """Put down the polygon in hand as that of facet f."""
-    start, size, key = arena.at[f], task.tally[N_CORNERS], arena.key[f]
+    done, size, key = arena.counts[DONE], task.tally[N_CORNERS], arena.key[f]
+    start = arena.at[done]
     code, vertex, corner, edge, corners = arena.code, arena.vertex, arena.corner, task.edge, task.corner
     for j in range(size):
         a, b = edge[0, CODE, j], edge[0, CODE, j + 1 if j + 1 < size else 0]
         v, k = corners[0, j], start + j
         code[k] = a
-        vertex[k] = _name_vertex(task, words, key, a, b, v)
+        if edge[0, HINT, j] >= 0:
+            vertex[k] = vertex[_place_of(hints[edge[0, HINT, j], 2])]
+        else:
+            vertex[k] = _name_vertex(task, words, key, a, b, v)
         for c in range(3):
             corner[k, c] = v[c]
-    arena.at[f + 1] = start + size
+    arena.order[done], arena.at[done + 1] = f, start + size
 
 
 @kernel
-def _write_beta(task, arena, f):
-    """Put down l beta at the corners of facet f, refined where it is not good to ACCURACY; not a number if that fails."""
-    first, n, d = arena.at[f], task.tally[N_CORNERS], arena.beta.shape[1]
+def _place_of(place):
+    """Place of a corner that was told, be it coarse."""
+    return place if place >= 0 else -2 - place
+
+
+@kernel
+def _write_beta(task, arena):
+    """Put down l beta at the corners in hand, refined where it is not good to ACCURACY; not a number if that fails."""
+    first, n, d = arena.at[arena.counts[DONE]], task.tally[N_CORNERS], arena.beta.shape[1]
     for _ in range(2):
         refined, good = task.counts[REFINED] == 1, True
         beta, eta = task.column[BETA_HI if refined else BETA], task.bound[ETA_DD if refined else ETA]
@@ -373,6 +463,14 @@ def _write_beta(task, arena, f):
         task.tally[CROSS] = NO_CODE
     if not good and task.counts[REFINED] == -1:
         arena.beta[first : first + n] = np.nan
+
+
+@kernel
+def _copy_beta(task, arena, hints):
+    """Put down l beta at corners that are all known."""
+    first = arena.at[arena.counts[DONE]]
+    for j in range(task.tally[N_CORNERS]):
+        _copy(arena.beta[hints[task.edge[0, HINT, j], 2]], arena.beta[first + j])
 
 
 ACCURACY = 1e-10
@@ -422,21 +520,41 @@ def _mef(task, arena, f, key, a, b):
         if n == arena.key.size:
             return -1
         arena.table_key[where], arena.table_value[where] = key, n
-        arena.key[n], arena.last_told[n], arena.layer[n] = key, -1, arena.layer[f] + 1
+        arena.key[n], arena.last_told[n], arena.depth[n] = key, -1, arena.depth[f] + 1
+        arena.met[n, 0], arena.met[n, 1] = 0, 0
         arena.parent[n], arena.flips[n, 0], arena.flips[n, 1] = f, a, (b if b != a else -1)
         arena.deep[n] = max(arena.deep[f], max(a, b) // 2 + 1)
-        seat, own = _take_seat(arena), arena.seat[f]
-        arena.seat[n] = seat
-        _copy(arena.state[own], arena.state[seat])
-        for part in range(3):
-            for c in range(2):
-                _copy(arena.pull[own, part, c], arena.pull[seat, part, c])
-        for step in range(2):
-            if arena.flips[n, step] >= 0:
-                code = np.int64(arena.flips[n, step])
-                move(task.rows, task.point, task.axis, arena.state[seat], arena.pull[seat], code)
+        arena.colour[n] = arena.colour[f] ^ (a == b)
+        arena.seat[n] = -1 - arena.seat[f]
+        arena.holders[arena.seat[f]] += 1
         arena.counts[NAMED] += 1
+        first = LONE if arena.colour[n] == (task.rank % 2 == 1) else OTHER
+        _wait(arena, n, SAME if arena.counts[LAYERED] else first)
     return arena.table_value[where]
+
+
+@kernel
+def _wait(arena, f, queue):
+    """Put a facet at the end of a queue."""
+    arena.queue[queue, arena.counts[END + queue]] = f
+    arena.counts[END + queue] += 1
+
+
+@kernel
+def _next(arena):
+    """The facet to be closed now; -1 if none waits."""
+    counts = arena.counts
+    for queue in range(4):
+        while counts[FRONT + queue] < counts[END + queue]:
+            f = arena.queue[queue, counts[FRONT + queue]]
+            counts[FRONT + queue] += 1
+            if arena.last_told[f] == CLOSED_SINCE:
+                continue
+            if queue == LONE and arena.met[f, 0] > 1:
+                _wait(arena, f, SAME)
+                continue
+            return f
+    return -1
 
 
 @kernel
@@ -445,21 +563,25 @@ def _take_seat(arena):
     counts = arena.counts
     if counts[FREE] > 0:
         counts[FREE] -= 1
-        return arena.free[counts[FREE]]
+        return np.int64(arena.free[counts[FREE]])
     counts[SEATS] += 1
-    return np.int32(counts[SEATS] - 1)
+    return counts[SEATS] - 1
 
 
 @kernel
 def _leave(arena, f):
     """Give up what only facets that wait need."""
     counts, told, k = arena.counts, arena.told, arena.last_told[f]
-    arena.free[counts[FREE]] = arena.seat[f]
-    counts[FREE] += 1
+    seat = arena.seat[f] if arena.seat[f] >= 0 else -1 - arena.seat[f]
+    arena.holders[seat] -= 1
+    if arena.holders[seat] == 0:
+        arena.free[counts[FREE]] = seat
+        counts[FREE] += 1
     while k >= 0:
         following = told[k, 3]
         told[k, 3], counts[LAST] = counts[LAST], k
         k = following
+    arena.last_told[f] = CLOSED_SINCE
 
 
 @kernel
@@ -469,16 +591,19 @@ def _copy(source, goal):
 
 
 @kernel
-def _tell(arena, f, facet, a, b, place):
-    """Tell a facet that waits of a corner between two of its edges, once, and its place; of an edge alone if these are one."""
-    if facet <= f:
+def _tell(arena, facet, a, b, place):
+    """Tell a facet that waits of a corner between two of its edges, in order, once; of an edge alone if these are one."""
+    told, k = arena.told, arena.last_told[facet]
+    if k == CLOSED_SINCE:
         return
-    a, b = max(a, b), min(a, b)
-    told = arena.told
-    k = arena.last_told[facet]
+    n_a, n_b = 0, 0
     while k >= 0:
-        if told[k, 0] == a and told[k, 1] == b:
+        x, y = told[k, 0], told[k, 1]
+        if x == a and y == b:
             return
+        if x != y:
+            n_a += (x == a) + (y == a)
+            n_b += (x == b) + (y == b)
         k = told[k, 3]
     k = arena.counts[LAST]
     if k >= 0:
@@ -490,50 +615,72 @@ def _tell(arena, f, facet, a, b, place):
         return
     told[k, 0], told[k, 1], told[k, 2], told[k, 3] = a, b, place, arena.last_told[facet]
     arena.last_told[facet] = k
+    if a != b:
+        arena.met[facet, 0] += 1
+        arena.met[facet, 1] += (1 if n_a == 0 else -1) + (1 if n_b == 0 else -1)
+        if arena.met[facet, 1] == 0 and not arena.counts[LAYERED]:
+            _wait(arena, facet, RINGED)
+
+
+@kernel
+def _is_new(task, j):
+    """Was a corner not known before? Else the facets around it have names, and were told."""
+    return task.edge[0, HINT, j] < 0
 
 
 @kernel
 def _mev(task, words, arena, f, neighbour):
-    """Name the facet behind each edge, and tell it that edge. False if there is no room."""
-    for k in range(arena.at[f], arena.at[f + 1]):
-        code, n = arena.code[k], -1
-        if code >= 0:
-            n = _mef(task, arena, f, arena.key[f] ^ words[code], np.int64(code), np.int64(code))
-            if n < 0:
+    """Name the facet behind each edge with a new end. False if there is no room."""
+    size, edge = task.tally[N_CORNERS], task.edge
+    for j in range(size):
+        code = edge[0, CODE, j]
+        neighbour[j] = -1
+        if code >= 0 and (_is_new(task, j) or _is_new(task, j - 1 if j > 0 else size - 1)):
+            neighbour[j] = _mef(task, arena, f, arena.key[f] ^ words[code], code, code)
+            if neighbour[j] < 0:
                 return False
-            _tell(arena, f, n, np.int64(code), np.int64(code), NOWHERE)
-        neighbour[k - arena.at[f]] = n
     return True
 
 
 @kernel
 def _cv(task, words, arena, f, neighbour):
-    """Name the facet opposite to each vertex, and tell the facets around the vertex its two open edges.
+    """Name the facet opposite to each new vertex, and tell the facets around the vertex its two open edges.
 
     On an axis one of the two edges is a side: the facet behind the other has both types of its event, the opposite one
-    the other type only. On another side, away from infinity, the facet behind the other has the same two edges.
+    the other type only. On another side, away from infinity, the facet behind the other has the same two edges. Going round
+    a facet as f is gone round, neighbours have the edges in the other order, opposite facets in the same. The place of a
+    coarse corner is told as -2 - place. Returns False if there is no room.
     """
-    first, end = arena.at[f], arena.at[f + 1]
-    for k in range(first, end):
-        after = k + 1 if k + 1 < end else first
-        v, a, b = arena.corner[k], np.int64(arena.code[k]), np.int64(arena.code[after])
-        beyond, other = neighbour[k - first], neighbour[after - first]
+    size, edge, first = task.tally[N_CORNERS], task.edge, arena.at[arena.counts[DONE]]
+    for j in range(size):
+        if not _is_new(task, j):
+            continue
+        after = j + 1 if j + 1 < size else 0
+        v, a, b = task.corner[0, j], edge[0, CODE, j], edge[0, CODE, after]
+        beyond, other = neighbour[j], neighbour[after]
         far, x, y = opposite(words, task.axis, task.side_axis, arena.key[f], a, b, v)
-        place = NOWHERE if arena.coarse[f] else k
+        place = -2 - (first + j) if arena.coarse[arena.counts[DONE]] else first + j
         if far == np.uint64(0):
             if (a < 0) != (b < 0) and v[2] > 0.0 and corner_of_triangle(v) < 0:
-                _tell(arena, f, max(beyond, other), a, b, place)
+                _tell(arena, max(beyond, other), b, a, place)
+            else:
+                for code, behind in ((a, beyond), (b, other)):
+                    if behind >= 0:
+                        _tell(arena, behind, code, code, NOWHERE)
             continue
         n = _mef(task, arena, f, far, x, y)
         if n < 0:
             return False
-        if a < 0 or b < 0:
-            _tell(arena, f, max(beyond, other), x, y, place)
-            _tell(arena, f, n, y, min(a, b), place)
+        if a < 0:
+            _tell(arena, other, x, y, place)
+            _tell(arena, n, y, a, place)
+        elif b < 0:
+            _tell(arena, beyond, y, x, place)
+            _tell(arena, n, b, y, place)
         else:
-            _tell(arena, f, beyond, a, b, place)
-            _tell(arena, f, other, a, b, place)
-            _tell(arena, f, n, a, b, place)
+            _tell(arena, beyond, b, a, place)
+            _tell(arena, other, b, a, place)
+            _tell(arena, n, a, b, place)
     return True
 
 
@@ -541,32 +688,46 @@ def _cv(task, words, arena, f, neighbour):
 def _close_all(data, region, space, words, drift, moves, frame, answers, arena, hints, limit):
     """The four steps for all facets that wait: CLOSED, FULL, PAUSED, ASKING, or what is impossible for the facet in hand."""
     task, arena = make_task(data, region, space), make_record(arena, arena.memory)
-    neighbour = space.neighbour
-    f = arena.counts[DONE]
+    counts = arena.counts
     task.answers, task.known = answers, arena.corner
-    while f < arena.counts[NAMED]:
-        if f >= limit:
+    while True:
+        f = counts[HAND]
+        if f < 0:
+            f = np.int64(_next(arena))
+        if f < 0:
+            return CLOSED
+        counts[HAND] = f
+        done = counts[DONE]
+        if done >= limit:
             return PAUSED
-        task.drift = drift * (moves + 2 * arena.layer[f])
-        outcome = _cef(task, arena, f, hints)
-        if outcome != CLOSED:
-            return outcome
-        if arena.at[f] + task.tally[N_CORNERS] > arena.code.size:
-            return FULL
-        _write(task, words, arena, f)
-        if frame.shape[0] > 0:
-            _spread(task, frame, arena.spread)
-        if arena.beta.shape[0] > 0:
-            _write_beta(task, arena, f)
-        arena.coarse[f] = has_coarse(task) or is_far(task.corner[0], task.tally[N_CORNERS])
-        arena.tie[f] = not arena.coarse[f] and is_tie(task)
-        if not (_mev(task, words, arena, f, neighbour) and _cv(task, words, arena, f, neighbour)):
-            return FULL
+        told = hints[: _recall(arena, f, hints)]
+        if arena.met[f, 0] > 0 and arena.met[f, 1] == 0 and _close_ringed(task, arena, f, told):
+            if arena.at[done] + task.tally[N_CORNERS] > arena.code.size:
+                return FULL
+            _write(task, words, arena, f, told)
+            if arena.beta.shape[0] > 0:
+                _copy_beta(task, arena, told)
+            arena.coarse[done] = arena.tie[done] = False
+        else:
+            task.drift = drift * (moves + 2 * arena.depth[f])
+            outcome = _cef(task, arena, f, told)
+            if outcome != CLOSED:
+                return outcome
+            if arena.at[done] + task.tally[N_CORNERS] > arena.code.size:
+                return FULL
+            _write(task, words, arena, f, told)
+            if frame.shape[0] > 0:
+                _spread(task, frame, arena.spread)
+            if arena.beta.shape[0] > 0:
+                _write_beta(task, arena)
+            arena.coarse[done] = has_coarse(task) or is_far(task.corner[0], task.tally[N_CORNERS])
+            arena.tie[done] = not arena.coarse[done] and is_tie(task)
+            if not (_mev(task, words, arena, f, space.neighbour) and _cv(task, words, arena, f, space.neighbour)):
+                return FULL
+            task.answers = answers[:0]
         _leave(arena, f)
-        task.answers = answers[:0]
-        f += 1
-        arena.counts[DONE] = f
-    return CLOSED
+        counts[HAND] = -1
+        counts[DONE] += 1
 
 
 @entry
@@ -699,6 +860,7 @@ class Engine:
             room //= 2
         arena = make_arena(min(capacity, room), which.size, data.rows.shape[1], self.betas, block)
         self._plant(arena, start, which)
+        arena.counts[LAYERED] = max_facets < np.inf  # these are the first facets then
         words = self.words.reshape(-1, 2)[which].ravel()
         hints = np.empty((CROWD, 3), dtype=np.intp)
         answers, last = np.empty((0, 5), dtype=np.intp), -1
@@ -707,17 +869,18 @@ class Engine:
             limit = int(min(max_facets, arena.counts[DONE] + CHUNK))
             outcome = _close_all(data, region, space, words, self.drift, start.size, axes, answers, arena, hints, limit)
             self.n_refined += int(space.tally[N_REFINED])
-            f = int(arena.counts[DONE])
+            done, f = int(arena.counts[DONE]), int(arena.counts[HAND])
+            answers = answers if f == last else answers[:0]  # they were for one facet
             if outcome == FULL and 2 * arena.key.size <= capacity:
                 arena = larger(arena)
                 continue
-            if outcome == PAUSED and f < max_facets and time.monotonic() < deadline and not self.stopped:
+            if outcome == PAUSED and done < max_facets and time.monotonic() < deadline and not self.stopped:
                 continue
             if outcome != ASKING:
                 break
             new = self._answer(region, start, which, arena.state[arena.seat[f]], space.asked[: space.tally[N_ASKED]])
             answers, last = (np.concatenate([answers, new]) if f == last else new), f
-        if outcome not in (CLOSED, FULL, PAUSED) and not (outcome == EMPTY and f == 0):
+        if outcome not in (CLOSED, FULL, PAUSED) and not (outcome == EMPTY and done == 0):
             state = full_state(start, which, arena.state[arena.seat[f]])
             sets = [np.flatnonzero(state == s).tolist() for s in (MARGIN, INSIDE)]
             raise EngineError(f"a facet without area (outcome {outcome}): margin {sets[0]}, inside {sets[1]}")
@@ -741,11 +904,12 @@ class Engine:
 
     def _plant(self, arena: Arena, start: States, which: Ints) -> None:
         """The first facet."""
-        arena.key[0], arena.state[0], arena.seat[0] = key_of(start, self.words), start[which], 0
-        arena.deep[0], arena.layer[0], arena.parent[0], arena.flips[0], arena.last_told[0] = 0, 0, -1, -1, -1
+        arena.key[0], arena.state[0], arena.seat[0], arena.holders[0] = key_of(start, self.words), start[which], 0, 1
+        arena.deep[0], arena.depth[0], arena.parent[0], arena.flips[0], arena.last_told[0] = 0, 0, -1, -1, -1
+        arena.colour[0], arena.met[0] = np.count_nonzero(start == MARGIN) % 2 == 0, 0
         pull_of(self.wide, start, arena.pull[0])
         enter(arena.table_key, arena.table_value, arena.key[:1])
-        arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST] = 1, 1, -1
+        arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST], arena.counts[HAND] = 1, 1, -1, 0
 
     def judge(self, region: Region, states: States, at: Ints, code: Int32) -> npt.NDArray[np.bool_]:
         """Which of some whole facets with given edges are ties."""
@@ -777,7 +941,7 @@ class Engine:
         end = int(arena.at[n]) if self.betas else 0
         wrong = np.flatnonzero(np.isnan(arena.beta[:end]).any(axis=1))
         for f in np.unique(np.searchsorted(arena.at[:n], wrong, side="right") - 1):
-            (state,) = states_of(np.array([f]), arena.parent, arena.flips, start[which])
+            (state,) = states_of(arena.order[f : f + 1], arena.parent, arena.flips, start[which])
             _, (maps,) = affine_maps(self.data, region, full_state(start, which, state)[None], jitter=1.0, accuracy=ACCURACY)
             corners = arena.corner[arena.at[f] : arena.at[f + 1]]
             arena.beta[arena.at[f] : arena.at[f + 1], : maps.shape[1]] = (corners @ maps) * (corners[:, 2:] > 0)
@@ -790,7 +954,7 @@ class Engine:
         for f in np.flatnonzero(arena.coarse[:n]):
             place = slice(arena.at[f], arena.at[f + 1])
             codes = _rename(arena.code[place].astype(np.intp), which).tolist()
-            (state,) = states_of(np.array([f]), arena.parent, arena.flips, start[which])
+            (state,) = states_of(arena.order[f : f + 1], arena.parent, arena.flips, start[which])
             corners, tie = settle(self._exact(region), full_state(start, which, state), codes)
             known = arena.corner[place] == 0.0  # zero by structure
             arena.corner[place] = np.where(known, 0.0, np.maximum(corners, 0.0))
@@ -799,9 +963,12 @@ class Engine:
         code = _rename(arena.code[:end], which.astype(np.int32))
         code[code < 0] = -1 - region.name[-1 - code[code < 0]]
         beta = arena.beta[:end, : self.data.rows.shape[1]]
+        order = arena.order[:n]
+        number = np.full(arena.counts[NAMED] + 1, -1, dtype=np.int32)  # the last is that of no parent
+        number[order] = np.arange(n, dtype=np.int32)
         return Facets(
-            arena.key[:n].copy(), arena.tie[:n].copy(), arena.at[: n + 1].copy(), code, arena.vertex[:end].copy(),
-            arena.corner[:end].copy(), beta.copy(), start, which, arena.parent[:n].copy(), arena.flips[:n].copy(), outcome,
+            arena.key[order], arena.tie[:n].copy(), arena.at[: n + 1].copy(), code, arena.vertex[:end].copy(),
+            arena.corner[:end].copy(), beta.copy(), start, which, number[arena.parent[order]], arena.flips[order], outcome,
             arena.spread.copy(),
         )  # fmt: skip
 

@@ -35,6 +35,7 @@ from svmatlas.facet import (
     ETA_SWAY,
     FILLED,
     HIGHS,
+    HINT,
     LENGTH,
     LENGTH_SWAY,
     LOWS,
@@ -351,7 +352,7 @@ def _times(a, b):
 @kernel
 def _make_corner(t, j, a, b):
     """Corner of edges a and b into place j of the new polygon; returns how it was turned."""
-    t.edge[1, CHECKED, j] = 0
+    t.edge[1, CHECKED, j], t.edge[1, HINT, j] = 0, -1
     h0, h1, h2, e0, e1, e2 = line(t, a)
     g0, g1, g2, d0, d1, d2 = line(t, b)
     zero = -1  # column that is zero by structure
@@ -387,7 +388,7 @@ def _make_corner(t, j, a, b):
 def _copy_corner(edge, corner, j, i):
     for c in range(6):
         corner[1, j, c] = corner[0, i, c]
-    edge[1, CHECKED, j] = edge[0, CHECKED, i]
+    edge[1, CHECKED, j], edge[1, HINT, j] = edge[0, CHECKED, i], edge[0, HINT, i]
 
 
 @kernel
@@ -448,7 +449,7 @@ def _turn_over(t, m):
     """The new polygon, of m corners, is that in hand."""
     edge, corner = t.edge, t.corner
     for j in range(m):
-        edge[0, CODE, j], edge[0, CHECKED, j] = edge[1, CODE, j], edge[1, CHECKED, j]
+        edge[0, CODE, j], edge[0, CHECKED, j], edge[0, HINT, j] = edge[1, CODE, j], edge[1, CHECKED, j], edge[1, HINT, j]
         for c in range(6):
             corner[0, j, c] = corner[1, j, c]
     t.tally[N_CORNERS] = m
@@ -900,7 +901,7 @@ def _start(t):
     n = t.sides.shape[0]
     for j in range(n):
         t.edge[0, CODE, j] = -1 - j
-        t.edge[0, CHECKED, j] = 0
+        t.edge[0, CHECKED, j], t.edge[0, HINT, j] = 0, -1
         for c in range(3):
             t.corner[0, j, c] = t.corners[j, c]
             t.corner[0, j, 3 + c] = 0.0
@@ -908,72 +909,86 @@ def _start(t):
 
 
 @kernel
-def _path_of(hints, out):
-    """The edges of the known corners in a row, if they are one: how many, and whether the last meets the first; else 0."""
-    count, ends, first = 0, 0, NO_CODE
+def path_of(hints, edges, which):
+    """The edges of the known corners in order, and the corners at their ends, if they are in one row or two.
+
+    Returns the number of edges; where the first row ends, if there are two, else 0; and whether the one row is all around.
+    """
+    count, first, second = 0, -1, -1
     for k in range(hints.shape[0]):
         if hints[k, 0] == hints[k, 1]:
             continue
         count += 1
-        for side in range(2):
-            a, times = hints[k, side], 0
-            for n in range(hints.shape[0]):
-                if hints[n, 0] != hints[n, 1]:
-                    times += (hints[n, 0] == a) + (hints[n, 1] == a)
-            if times == 1:
-                ends += 1
-            if times == 1 or first == NO_CODE:
-                first = a
-            if times > 2:
-                return 0, False
-    if count < 2 or ends > 2:
-        return 0, False
-    last = -1
-    out[0] = first
-    for n in range(count):
-        found = -1
-        for k in range(hints.shape[0]):
-            a, b = hints[k, 0], hints[k, 1]
-            if a != b and k != last and (a == out[n] or b == out[n]):
-                found = k
-        if found < 0:
-            return 0, False
-        last = found
-        out[n + 1] = hints[found, 0] + hints[found, 1] - out[n]
-    return (count + 1, False) if ends == 2 else (count, True)
+        follows = False
+        for n in range(hints.shape[0]):
+            follows = follows or (hints[n, 1] == hints[k, 0] and hints[n, 0] != hints[n, 1])
+        if not follows:
+            if second >= 0:
+                return 0, 0, False
+            first, second = k, first
+    closed = first < 0
+    n, middle = 0, 0
+    for row in range(2):
+        k = first if row == 0 else second
+        if closed and row == 0:
+            k = 0
+            while k < hints.shape[0] and hints[k, 0] == hints[k, 1]:
+                k += 1
+            if k == hints.shape[0]:
+                return 0, 0, False
+        while k >= 0 and count > 0:
+            count -= 1
+            edges[n], which[n] = hints[k, 0], k
+            n += 1
+            wanted, last = hints[k, 1], k
+            k = -1
+            for other in range(hints.shape[0]):
+                if hints[other, 0] == wanted and hints[other, 1] != wanted:
+                    k = other
+            if k < 0:
+                edges[n], which[n] = hints[last, 1], -1
+                n += 1
+                if row == 0 and second >= 0:
+                    middle = n
+    return n, middle, closed
 
 
 @kernel
 def _start_from(t, hints):
-    """The polygon of the edges of known corners, if these are a row of edges and its ends meet well within the region."""
+    """The polygon of the edges of known corners, if these are one row of edges or two, whose ends meet well in the region."""
     path = t.edge[1, CODE]
-    n, closed = _path_of(hints, path)
+    n, middle, closed = path_of(hints, path, t.edge[1, SIGN])
     if n < 3:
         return False
     sides, v = t.sides, t.corners[0]
     turn = sides[0, 1] * sides[1, 2] * v[0] + sides[0, 2] * sides[1, 0] * v[1] + sides[0, 0] * sides[1, 1] * v[2]
     turn -= sides[0, 2] * sides[1, 1] * v[0] + sides[0, 0] * sides[1, 2] * v[1] + sides[0, 1] * sides[1, 0] * v[2]
     way = 1 if turn > 0.0 else -1  # of the sides of the region
-    if _make_corner(t, FIRST, path[0], path[1]) != way:
-        for j in range(n // 2):
-            path[j], path[n - 1 - j] = path[n - 1 - j], path[j]
     for j in range(n):
         a, b = path[j], path[j + 1 if j + 1 < n else 0]
         if a ^ b == 1 or max(a, b) < 0:  # two bounds that meet on an axis, or a corner of the region
             return False
         if _make_corner(t, j, a, b) != way or not t.corner[1, j, 3 + _top(t.corner[1, j])] < 0.5:  # of the largest entry, 1
             return False
-    if not closed:
-        v = t.corner[1, n - 1]
-        for j in range(n - 2 + sides.shape[0]):
-            code = path[1 + j] if j < n - 2 else -1 - (j - n + 2)
-            if code == path[0] or code == path[n - 1]:
-                continue
-            h0, h1, h2, e0, e1, e2 = line(t, code)
-            s, bound, _ = _value(h0, h1, h2, e0, e1, e2, v)
-            if not s > bound:
-                return False
+    if not closed and not (_is_within(t, n, n - 1) and (middle == 0 or _is_within(t, n, middle - 1))):
+        return False
     _turn_over(t, n)
+    return True
+
+
+@kernel
+def _is_within(t, n, j):
+    """Is corner j of the new polygon, of n edges, certainly on the good side of all other edges, and within the region?"""
+    path, v = t.edge[1, CODE], t.corner[1, j]
+    a, b = path[j], path[j + 1 if j + 1 < n else 0]
+    for k in range(n + t.sides.shape[0]):
+        code = path[k] if k < n else -1 - (k - n)
+        if code == a or code == b:
+            continue
+        h0, h1, h2, e0, e1, e2 = line(t, code)
+        s, bound, _ = _value(h0, h1, h2, e0, e1, e2, v)
+        if not s > bound:
+            return False
     return True
 
 
@@ -998,8 +1013,8 @@ def _mark(t, hints):
     for j in range(n):
         a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
         for k in range(hints.shape[0]):
-            if (hints[k, 0] == a and hints[k, 1] == b) or (hints[k, 0] == b and hints[k, 1] == a):
-                t.edge[0, CHECKED, j] = 1
+            if hints[k, 0] == a and hints[k, 1] == b:
+                t.edge[0, CHECKED, j], t.edge[0, HINT, j] = 1, k
                 if hints[k, 2] >= 0 and t.counts[REFINED] == 0 and _is_coarse(t.corner[0, j]):
                     t.edge[0, CHECKED, j] = _take_over(t.known[hints[k, 2]], t.corner[0, j])
 
