@@ -67,6 +67,7 @@ ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
 SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, REDUCED, KEPT = 0, 1, 2, 4, 6, 7, 8, 9, 10
 SCORES, SIGNS, LOWS, HIGHS = 3, 4, 5, 6
+PER_NORM, SIGNS_32, COSINES, WEIGHTS = 0, 1, 2, 3
 CODE, CHECKED, SIGN, HINT = 0, 1, 2, 3
 N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
 
@@ -80,6 +81,7 @@ WORST_KAPPA = 1e11
 """Refinement contracts errors by about kappa * gamma < 1e-2 below this; above it exact arithmetic takes over at once."""
 
 Floats = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.intp]
 
 
@@ -116,6 +118,7 @@ class Task(NamedTuple):
     centre (d,), slack (N,), deep   weights m; for each point, in rising order, how far weights may be from m before it can be
                                     beyond its line, if its number is ``deep`` or more; zeros say nothing (score_at)
     shortest                        least length of a row
+    unit (d + 3 or less, N)         rows of length 1, transposed, in single precision, filled up with zeros
 
     then the maps of the facet:
 
@@ -125,6 +128,8 @@ class Task(NamedTuple):
     square (3, r, r)                BASIS Q; TRIANGLE R, and R' below the diagonal; INVERSE R^-1
     score (7, N)                    score lines, see fill_score; SCORES of all points at one corner; SIGNS -1 for I, else 1;
                                     LOWS and HIGHS, bounds of a pencil
+    single (4, N or d + 3)          in single precision: PER_NORM 1 / |x_i|; SIGNS_32 as SIGNS; COSINES of all points with the
+                                    WEIGHTS at one corner, which are of length 1
     bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA; ETA, LENGTH of SWAY_BETA_l
     table (n_sides + 2 r + 2, 6)    lines with error bounds: sides, those of M, two of the pencil
     counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
@@ -163,10 +168,12 @@ class Task(NamedTuple):
     slack: Floats
     deep: int
     shortest: float
+    unit: Singles
     members: Ints
     column: Floats
     square: Floats
     score: Floats
+    single: Singles
     bound: Floats
     table: Floats
     counts: Ints
@@ -185,6 +192,7 @@ class Space(NamedTuple):
     column: Floats
     square: Floats
     score: Floats
+    single: Singles
     bound: Floats
     table: Floats
     counts: Ints
@@ -198,6 +206,7 @@ class Space(NamedTuple):
     centre: Floats
     slack: Floats
     shortest: float
+    unit: Singles
     neighbour: Ints  # scratch of layers.py
     memory: npt.NDArray[np.uint8]  # for the record
 
@@ -210,11 +219,17 @@ def make_space(data: Data, region: Region) -> Space:
     i = np.int64
     table = np.zeros((n_sides + 2 * d + 2, 6))
     table[:n_sides, :3] = region.sides
+    width = data.columns.shape[0] + -data.columns.shape[0] % 4
+    unit, single = np.zeros((width, n), np.float32), np.zeros((4, max(n, width)), np.float32)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # what is not finite says nothing
+        single[PER_NORM, :n] = 1.0 / data.point[NORM]
+        unit[: data.columns.shape[0]] = data.columns / data.point[NORM]
     return Space(
         members=np.full((3, n + d + 1), -1, i),
         column=np.zeros((13, 4, d)),
         square=np.zeros((3, d, d)),
         score=np.zeros((7, n)),
+        single=single,
         bound=np.zeros((4, 4)),
         table=table,
         counts=np.zeros(11, i),
@@ -228,6 +243,7 @@ def make_space(data: Data, region: Region) -> Space:
         centre=np.zeros(d),
         slack=np.zeros(n),
         shortest=float(data.point[NORM].min(initial=1.0)),
+        unit=unit,
         neighbour=np.zeros(cap, i),
         memory=make_memory(),
     )
@@ -239,8 +255,8 @@ def make_task(data, region, space):
     fields = Task(
         data.rows, data.columns, data.point, data.axis, data.probe, data.rank, data.anchor,
         region.sides, region.corners, region.axis, region.name, data.axis, 1.0, space.pull, 0.0, space.asked[:0],
-        region.corners, space.centre, space.slack, 0, space.shortest,
-        space.members, space.column, space.square, space.score, space.bound, space.table, space.counts,
+        region.corners, space.centre, space.slack, 0, space.shortest, space.unit,
+        space.members, space.column, space.square, space.score, space.single, space.bound, space.table, space.counts,
         space.edge, space.corner, space.listed, space.asked, space.exact, space.tally,
     )  # fmt: skip
     return make_record(fields, space.memory)
@@ -344,13 +360,15 @@ WHICH_BYTE, TOP_BYTE, ONE = np.uint64(0x0001020304050607), np.uint64(56), np.uin
 
 @kernel
 def sign_points(t):
-    """Fill row SIGNS, once for a facet."""
+    """Fill rows SIGNS and SIGNS_32, once for a facet."""
     if t.counts[SIGNED] == t.counts[FILLED]:
         return
     t.counts[SIGNED] = t.counts[FILLED]
-    state, signs = t.state, t.score[SIGNS]
+    state, signs, singles = t.state, t.score[SIGNS], t.single[SIGNS_32]
     for i in range(state.size):
         signs[i] = 1.0 - 2.0 * (state[i] == INSIDE)
+    for i in range(state.size):
+        singles[i] = signs[i]
 
 
 @sums
@@ -550,9 +568,15 @@ def solve_maps(t):
             _solve_column(t, m, t.column[PULL, c], t.column[ALPHA, c], t.column[BETA, c])
         _bound_column(t, m, c)
     t.counts[ANCHOR] = -1
-    if t.anchor > 0.0 and 0 < m < t.rank and m >= t.rank - 2:
+    if can_anchor(t, m):
         _anchor(t, m)
     return True
+
+
+@kernel
+def can_anchor(t, m):
+    """Is a facet with |M| = m anchored, if M is all of one class? (Smaller ones could be, but are few.)"""
+    return t.anchor > 0.0 and 0 < m < t.rank and m >= t.rank - 2
 
 
 @kernel
@@ -666,22 +690,55 @@ def score_sway(t, out):
 
 
 @kernel
-def score_at(t, v0, v1, v2, error):
-    """Scores of those points at costs v that are not certainly on their side, into row SCORES; returns how many.
+def weights_at(t, v0, v1, v2, error):
+    """Weights l beta at costs v into the first scratch column; returns how many points are not certainly on their side.
 
-    Weights l beta that are within D of l m leave all points with a slack of more than D / l where they are. ``error`` bounds
-    the error of the score of a point, relative to its length.
+    These are the first: weights l beta that are within D of l m leave all points with a slack of more than D / l where they
+    are. ``error`` bounds the error of the score of a point, relative to its length.
     """
     beta, square = t.column[SCRATCH, 0], 0.0
     for j in range(beta.size):
         beta[j] = t.column[BETA, P, j] * v0 + t.column[BETA, Q, j] * v1 + t.column[BETA, L, j] * v2
         square += (beta[j] - v2 * t.centre[j]) ** 2
-    n = t.slack.size
-    if v2 > 0.0:
-        reach = ((1.0 + 2.0 * beta.size * UNIT) * np.sqrt(square) + 2.0 * error) / v2
-        n = max(t.deep, np.searchsorted(t.slack, reach, "right"))
-    _score(t.columns, beta, t.score[SCORES, :n])
-    return n
+    if not v2 > 0.0:
+        return t.slack.size
+    reach = ((1.0 + 2.0 * beta.size * UNIT) * np.sqrt(square) + 2.0 * error) / v2
+    return max(t.deep, np.searchsorted(t.slack, reach, "right"))
+
+
+@kernel
+def score_all(t, out):
+    """Scores of the first points with the weights in the first scratch column."""
+    _score(t.columns, t.column[SCRATCH, 0], out)
+
+
+@kernel
+def score_one(t, i):
+    """Score of a point with these weights."""
+    return _dot(t.rows[i], t.column[SCRATCH, 0])
+
+
+@kernel
+def turn_weights(t):
+    """The direction of these weights in single precision; returns their length."""
+    beta, weights = t.column[SCRATCH, 0], t.single[WEIGHTS]
+    length = np.sqrt(_dot(beta, beta))
+    scale = 1.0 / length
+    for j in range(t.columns.shape[0]):
+        weights[j] = beta[j] * scale
+    return length
+
+
+@sums
+def cosines(t, first, end):
+    """Products of rows and weights of length 1 in single precision, of some points."""
+    out, weights, unit = t.single[COSINES, first:end], t.single[WEIGHTS], t.unit
+    out[:] = np.float32(0.0)
+    for j in range(0, unit.shape[0], 4):
+        s0, s1, s2, s3 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+        c0, c1, c2, c3 = unit[j, first:end], unit[j + 1, first:end], unit[j + 2, first:end], unit[j + 3, first:end]
+        for i in range(out.size):
+            out[i] += (s0 * c0[i] + s1 * c1[i]) + (s2 * c2[i] + s3 * c3[i])
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -68,6 +68,7 @@ from svmatlas.facet import (
     P,
     Q,
     Region,
+    can_anchor,
     drift_of,
     make_space,
     make_task,
@@ -212,7 +213,7 @@ class Arena(NamedTuple):
     flips: Int32  # (n, 2) and the codes crossed from there, -1 for none
     deep: Int32  # (n,) numbers of all points that have moved since the start are less
     depth: Int32  # (n,) parents up to the first facet
-    colour: npt.NDArray[np.bool_]  # (n,) of the chessboard: is |M| even?
+    margin: Int32  # (n, 2) positives and negatives in M
     queue: Int32  # (4, n) facets that wait, see RINGED
     told: Int32  # (m, 4) known corners of facets that wait, as linked lists: two codes in order, place (_cv), next
     last_told: Int32  # (n,) CLOSED_SINCE for facets that do not wait any more
@@ -266,7 +267,7 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
         "flips": (np.int32, (n, 2)),
         "deep": (np.int32, (n,)),
         "depth": (np.int32, (n,)),
-        "colour": (np.bool_, (n,)),
+        "margin": (np.int32, (n, 2)),
         "queue": (np.int32, (4, n)),
         "told": (np.int32, (12 * n + 256, 4)),
         "last_told": (np.int32, (n,)),
@@ -399,19 +400,53 @@ def _sit(task, arena, f):
 
 @kernel
 def _close_ringed(task, arena, f, hints):
-    """Put together a facet of which all corners are known, from the facets around; False if it may be a tie, or coarse."""
+    """Put together a facet of which all corners are known, from the facets around.
+
+    Returns EMPTY if they are not known well, or if it takes more to tell whether it is a tie.
+    """
     edge, corner = task.edge, task.corner
     n, _, closed = path_of(hints, edge[0, CODE], edge[0, HINT])
     if n < 3 or not closed:
-        return False
+        return EMPTY
     for j in range(n):
         place = hints[edge[0, HINT, j], 2]
         if place < 0:
-            return False
+            return EMPTY
         for c in range(3):
             corner[0, j, c] = arena.corner[place, c]
     task.tally[N_CORNERS] = n
-    return not (is_far(corner[0], n) or is_suspect(corner[0], n))
+    if is_far(corner[0], n):
+        return EMPTY
+    arena.tie[arena.counts[DONE]] = is_suspect(corner[0], n)
+    return CLOSED if not arena.tie[arena.counts[DONE]] or _is_between_tied(task, arena, f) else EMPTY
+
+
+@kernel
+def _is_between_tied(task, arena, f):
+    """What polygon.py asks of an anchored facet, for one that is put together: its maps are not known."""
+    m, axis = arena.margin[f, P] + arena.margin[f, Q], (P if arena.margin[f, P] > 0 else Q)
+    if not can_anchor(task, m) or arena.margin[f, axis] != m:
+        return False
+    n_tied, n_others = 0, 0
+    for j in range(task.tally[N_CORNERS]):
+        code = task.edge[0, CODE, j]
+        if code < 0 or _is_on_margin(arena, f, code >> 1):
+            n_others += 1
+        elif task.axis[code >> 1] == axis:
+            n_tied += 1
+        else:
+            return False
+    return n_tied == 2 if m == task.rank - 1 else n_others == 0
+
+
+@kernel
+def _is_on_margin(arena, f, i):
+    """Is a point in M, in a facet that has no row of its own?"""
+    on_margin = arena.state[-1 - arena.seat[f], i] == MARGIN
+    for step in range(2):
+        if arena.flips[f, step] >> 1 == i:
+            on_margin = not on_margin
+    return on_margin
 
 
 @kernel
@@ -524,13 +559,25 @@ def _mef(task, arena, f, key, a, b):
         arena.met[n, 0], arena.met[n, 1] = 0, 0
         arena.parent[n], arena.flips[n, 0], arena.flips[n, 1] = f, a, (b if b != a else -1)
         arena.deep[n] = max(arena.deep[f], max(a, b) // 2 + 1)
-        arena.colour[n] = arena.colour[f] ^ (a == b)
         arena.seat[n] = -1 - arena.seat[f]
         arena.holders[arena.seat[f]] += 1
         arena.counts[NAMED] += 1
-        first = LONE if arena.colour[n] == (task.rank % 2 == 1) else OTHER
+        margin = arena.margin[n]
+        margin[P], margin[Q] = arena.margin[f, P], arena.margin[f, Q]
+        if a >> 1 != b >> 1 or a == b:  # else a point passes through M
+            _move_margin(task, margin, a)
+        if a >> 1 != b >> 1:
+            _move_margin(task, margin, b)
+        first = OTHER if (margin[P] + margin[Q] + task.rank) % 2 == 0 else LONE
         _wait(arena, n, SAME if arena.counts[LAYERED] else first)
     return arena.table_value[where]
+
+
+@kernel
+def _move_margin(task, margin, code):
+    """Count the point of a code where it goes from the facet in hand."""
+    i = code >> 1
+    margin[task.axis[i]] += -1 if task.state[i] == MARGIN else 1
 
 
 @kernel
@@ -701,13 +748,13 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
         if done >= limit:
             return PAUSED
         told = hints[: _recall(arena, f, hints)]
-        if arena.met[f, 0] > 0 and arena.met[f, 1] == 0 and _close_ringed(task, arena, f, told):
+        if arena.seat[f] < 0 and arena.met[f, 1] == 0 and _close_ringed(task, arena, f, told) == CLOSED:
             if arena.at[done] + task.tally[N_CORNERS] > arena.code.size:
                 return FULL
             _write(task, words, arena, f, told)
             if arena.beta.shape[0] > 0:
                 _copy_beta(task, arena, told)
-            arena.coarse[done] = arena.tie[done] = False
+            arena.coarse[done] = False
         else:
             task.drift = drift * (moves + 2 * arena.depth[f])
             outcome = _cef(task, arena, f, told)
@@ -906,7 +953,7 @@ class Engine:
         """The first facet."""
         arena.key[0], arena.state[0], arena.seat[0], arena.holders[0] = key_of(start, self.words), start[which], 0, 1
         arena.deep[0], arena.depth[0], arena.parent[0], arena.flips[0], arena.last_told[0] = 0, 0, -1, -1, -1
-        arena.colour[0], arena.met[0] = np.count_nonzero(start == MARGIN) % 2 == 0, 0
+        arena.margin[0], arena.met[0] = np.bincount(self.data.axis[start == MARGIN], minlength=2), 0
         pull_of(self.wide, start, arena.pull[0])
         enter(arena.table_key, arena.table_value, arena.key[:1])
         arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST], arena.counts[HAND] = 1, 1, -1, 0

@@ -29,6 +29,7 @@ from svmatlas.facet import (
     BETA_LO,
     CHECKED,
     CODE,
+    COSINES,
     CROSS,
     ETA,
     ETA_DD,
@@ -49,6 +50,7 @@ from svmatlas.facet import (
     NORM,
     OUTSIDE,
     PENCIL,
+    PER_NORM,
     REAL,
     REDUCED,
     REFINED,
@@ -56,6 +58,7 @@ from svmatlas.facet import (
     SCRATCH,
     SIGN,
     SIGNS,
+    SIGNS_32,
     SIZE,
     SLOT,
     TARGET_LO,
@@ -64,6 +67,7 @@ from svmatlas.facet import (
     Q,
     U,
     anchored_line,
+    cosines,
     fill_pencil,
     is_anchored,
     line,
@@ -73,7 +77,8 @@ from svmatlas.facet import (
     pencil_origin,
     refine,
     rest_dd,
-    score_at,
+    score_all,
+    score_one,
     score_sway,
     score_tied,
     sign_points,
@@ -84,6 +89,8 @@ from svmatlas.facet import (
     tabulate_margin,
     tabulate_pencil,
     target_dd,
+    turn_weights,
+    weights_at,
 )  # fmt: skip
 
 UNKNOWN = 2
@@ -462,30 +469,23 @@ def _list(t, code):
 
 
 @kernel
-def _count_short(score, signs, norm, low, target, jitter, per_norm, fixed):
-    """How many lines are not certainly positive: a loop without branches, since at most corners there is none."""
-    count = 0
-    for i in range(score.size):
-        count += not signs[i] * (score[i] - (target + jitter * low[i])) > norm[i] * per_norm + fixed
-    return count
-
-
-@kernel
-def _leave_out(t, j, score):
+def _leave_out(t, j, score, first):
     """Points whose lines are not to be checked at corner j: those of M, and those of its two edges."""
     n = t.tally[N_CORNERS]
     for k in range(t.counts[SIZE]):
-        if t.members[MEMBER, k] < score.size:
-            score[t.members[MEMBER, k]] = np.inf
+        i = t.members[MEMBER, k] - first
+        if 0 <= i < score.size:
+            score[i] = np.inf * t.score[SIGNS, i + first]
     for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
-        if 0 <= code >> 1 < score.size:
-            score[code >> 1] = np.inf * t.score[SIGNS, code >> 1]
+        i = (code >> 1) - first
+        if code >= 0 and 0 <= i < score.size:
+            score[i] = np.inf * t.score[SIGNS, i + first]
 
 
 @kernel
 def _check_scores(t, j):
-    """The score line that corner j violates most, or NONE; undecided ones are listed."""
-    state, norm, low, v = t.state, t.point[NORM], t.point[TARGET_LO], t.corner[0, j]
+    """A score line that corner j violates, or NONE; undecided ones are listed."""
+    v = t.corner[0, j]
     tiny = (t.columns.shape[0] + 6) * UNIT
     per_norm = 0.0
     for c in range(3):
@@ -493,13 +493,84 @@ def _check_scores(t, j):
         per_norm += (t.bound[ETA, c] + tiny * size) * (v[c] + d) + size * d
     fixed = 8.0 * UNIT * v[2] + 2.0 * v[5]
     sign_points(t)
-    n = score_at(t, v[0], v[1], v[2], per_norm + fixed / t.shortest)
-    score, signs, target, jitter = t.score[SCORES, :n], t.score[SIGNS], v[2], t.jitter
-    _leave_out(t, j, score)
-    if t.counts[ANCHOR] >= 0:
-        _settle_tied(t, j, score)
-    if _count_short(score, signs, norm, low, target, jitter * target, per_norm, fixed) == 0:
+    n = weights_at(t, v[0], v[1], v[2], per_norm + fixed / t.shortest)
+    length = turn_weights(t)
+    if t.counts[ANCHOR] >= 0 or not per_norm < length:  # single precision would leave all open, or all tied ones
+        return _check_doubles(t, j, n, per_norm, fixed)
+    start = 0
+    while start < n:
+        end = min(n, NEAREST) if start == 0 else n
+        worst = _check_singles(t, j, start, end, length, per_norm, fixed)
+        if worst != NONE:
+            return worst
+        start = end
+    return NONE
+
+
+NEAREST = 128
+"""So many points are checked first: a corner that is far off is beyond some of them."""
+
+UNIT_32 = 2.0**-24
+"""Rounding error of single precision."""
+
+GROWN = 1.0 + 2.0**-16
+"""Factor on bounds that are computed in single precision."""
+
+
+@kernel
+def _check_singles(t, j, start, end, length, per_norm, fixed):
+    """The line of some points that corner j violates most. What single precision leaves open, doubles are asked.
+
+    With x = |x| e and beta = |beta| b the score is beyond its bound if e.b is by as much, divided by |x||beta|. That product of
+    vectors of length 1 is good to d + 4 units; the bound adds its own rounding, and that of the difference.
+    """
+    cosines(t, start, end)
+    cosine, signs, inverse = t.single[COSINES, start:end], t.single[SIGNS_32, start:end], t.single[PER_NORM, start:end]
+    _leave_out(t, j, cosine, start)
+    v, jitter = t.corner[0, j, 2], t.jitter
+    target = np.float32(v / length)
+    a = np.float32(GROWN * ((t.columns.shape[0] + 8) * UNIT_32 + per_norm / length))
+    b = np.float32(GROWN * (8.0 * UNIT_32 * v + fixed) / length)
+    if _count_short(cosine, signs, inverse, target, a, b) == 0:
         return NONE
+    worst, least = NONE, 0.0
+    for k in range(cosine.size):
+        s, bound = signs[k] * (cosine[k] - target * inverse[k]), a + b * inverse[k]
+        if s > bound:
+            continue
+        i = start + k
+        code, norm = 2 * i + (0 if t.state[i] == OUTSIDE else 1), t.point[NORM, i]
+        if s < -bound:
+            if s * length < least:
+                worst, least = code, s * length
+            continue
+        value, bound = t.score[SIGNS, i] * (score_one(t, i) - (v + jitter * t.point[TARGET_LO, i] * v)), norm * per_norm + fixed
+        if value > bound:
+            continue
+        if not value < -bound:
+            _list(t, code)
+        elif value < least * norm:
+            worst, least = code, value / norm
+    return worst
+
+
+@kernel
+def _count_short(cosine, signs, inverse, target, a, b):
+    """How many lines are not certainly positive: a loop without branches, since at most corners there is none."""
+    count = 0
+    for i in range(cosine.size):
+        count += not signs[i] * (cosine[i] - target * inverse[i]) > a + b * inverse[i]
+    return count
+
+
+@kernel
+def _check_doubles(t, j, n, per_norm, fixed):
+    """The same for the first n points, in doubles alone."""
+    state, norm, low = t.state, t.point[NORM], t.point[TARGET_LO]
+    score, signs, target, jitter = t.score[SCORES, :n], t.score[SIGNS], t.corner[0, j, 2], t.jitter
+    score_all(t, score)
+    _leave_out(t, j, score, FIRST)
+    _settle_tied(t, j, score)
     worst, least = NONE, 0.0
     for i in range(n):
         s = signs[i] * (score[i] - (target + jitter * low[i] * target))
