@@ -66,8 +66,8 @@ BASIS, TRIANGLE, INVERSE = 0, 1, 2
 ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
 SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, REDUCED, KEPT = 0, 1, 2, 4, 6, 7, 8, 9, 10
-SCORES, SIGNS, LOWS, HIGHS = 3, 4, 5, 6
-PER_NORM, SIGNS_32, COSINES, WEIGHTS = 0, 1, 2, 3
+SCORES, SIGNS, TIED = 3, 4, 5
+PER_NORM, JITTERS, AXES, SIGNS_32, WEIGHTS, COSINES, SLOPES, PER_SLOPE, SWAYS, VALUES, ERRORS, FOLDED = range(12)
 CODE, CHECKED, SIGN, HINT = 0, 1, 2, 3
 N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
 
@@ -126,10 +126,11 @@ class Task(NamedTuple):
     column (13, 4, r)               PULL b, ALPHA A, BETA Beta of each column, their double-doubles; SCRATCH; RHO: rho,
                                     three scratch rows; SWAY: derivatives by the jitter
     square (3, r, r)                BASIS Q; TRIANGLE R, and R' below the diagonal; INVERSE R^-1
-    score (7, N)                    score lines, see fill_score; SCORES of all points at one corner; SIGNS -1 for I, else 1;
-                                    LOWS and HIGHS, bounds of a pencil
-    single (4, N or d + 3)          in single precision: PER_NORM 1 / |x_i|; SIGNS_32 as SIGNS; COSINES of all points with the
-                                    WEIGHTS at one corner, which are of length 1
+    score (6, N)                    score lines, see fill_score; SCORES of all points at one corner; SIGNS -1 for I, else 1;
+                                    TIED scratch
+    single (12, N or d + 3)         in single precision: PER_NORM 1 / |x_i|; JITTERS of targets divided by |x_i|; AXES as axis;
+                                    SIGNS_32 as SIGNS; COSINES of all points with some WEIGHTS of length 1; of a pencil SLOPES
+                                    with u and PER_SLOPE 1 / |these|, SWAYS with S, VALUES and ERRORS of bounds; FOLDED scratch
     bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA; ETA, LENGTH of SWAY_BETA_l
     table (n_sides + 2 r + 2, 6)    lines with error bounds: sides, those of M, two of the pencil
     counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
@@ -220,15 +221,16 @@ def make_space(data: Data, region: Region) -> Space:
     table = np.zeros((n_sides + 2 * d + 2, 6))
     table[:n_sides, :3] = region.sides
     width = data.columns.shape[0] + -data.columns.shape[0] % 4
-    unit, single = np.zeros((width, n), np.float32), np.zeros((4, max(n, width)), np.float32)
+    unit, single = np.zeros((width, n), np.float32), np.zeros((12, max(n, width)), np.float32)
+    norm = data.point[NORM]
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # what is not finite says nothing
-        single[PER_NORM, :n] = 1.0 / data.point[NORM]
-        unit[: data.columns.shape[0]] = data.columns / data.point[NORM]
+        single[PER_NORM, :n], single[JITTERS, :n], single[AXES, :n] = 1.0 / norm, data.point[TARGET_LO] / norm, data.axis
+    np.divide(data.columns, norm, out=unit[: data.columns.shape[0]], where=norm > 0, casting="same_kind")
     return Space(
         members=np.full((3, n + d + 1), -1, i),
         column=np.zeros((13, 4, d)),
         square=np.zeros((3, d, d)),
-        score=np.zeros((7, n)),
+        score=np.zeros((6, n)),
         single=single,
         bound=np.zeros((4, 4)),
         table=table,
@@ -662,31 +664,12 @@ def fill_score(t, i):
 
 
 @kernel
-def fill_pencil(t):
-    """The same for all points at once, with |M| = rank - 1."""
-    state, stamp, score, low, jitter = t.state, t.members[STAMP], t.score, t.point[TARGET_LO], t.jitter
-    _score(t.columns, t.column[BETA, U], score[P])
-    _score(t.columns, t.column[BETA, L], score[L])
-    stamp[:] = t.counts[FILLED]
-    for i in range(state.size):
-        sign = 1.0 if state[i] == OUTSIDE else -1.0
-        score[P, i] *= sign
-        score[L, i] = sign * (score[L, i] - (1.0 + jitter * low[i]))
-
-
-@kernel
 def score_tied(t, v0, v1, v2, out):
     """Scores at costs v with S in place of Beta_l (see Anchored facets)."""
     beta = t.column[SCRATCH, 0]
     for j in range(beta.size):
         beta[j] = t.column[BETA, P, j] * v0 + t.column[BETA, Q, j] * v1 + t.column[SWAY_BETA, L, j] * v2
     _score(t.columns, beta, out)
-
-
-@kernel
-def score_sway(t, out):
-    """x_i.S of all points (see Anchored facets)."""
-    _score(t.columns, t.column[SWAY_BETA, L], out)
 
 
 @kernel
@@ -719,24 +702,23 @@ def score_one(t, i):
 
 
 @kernel
-def turn_weights(t):
-    """The direction of these weights in single precision; returns their length."""
-    beta, weights = t.column[SCRATCH, 0], t.single[WEIGHTS]
-    length = np.sqrt(_dot(beta, beta))
+def cosines(t, beta, out):
+    """Cosines of the first points with some weights, in single precision; returns the length of the weights."""
+    weights, length = t.single[WEIGHTS], np.sqrt(_dot(beta, beta))
     scale = 1.0 / length
     for j in range(t.columns.shape[0]):
         weights[j] = beta[j] * scale
+    _score_32(t.unit, weights, out)
     return length
 
 
 @sums
-def cosines(t, first, end):
-    """Products of rows and weights of length 1 in single precision, of some points."""
-    out, weights, unit = t.single[COSINES, first:end], t.single[WEIGHTS], t.unit
+def _score_32(unit, weights, out):
+    """As _score, in single precision."""
     out[:] = np.float32(0.0)
     for j in range(0, unit.shape[0], 4):
         s0, s1, s2, s3 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
-        c0, c1, c2, c3 = unit[j, first:end], unit[j + 1, first:end], unit[j + 2, first:end], unit[j + 3, first:end]
+        c0, c1, c2, c3 = unit[j], unit[j + 1], unit[j + 2], unit[j + 3]
         for i in range(out.size):
             out[i] += (s0 * c0[i] + s1 * c1[i]) + (s2 * c2[i] + s3 * c3[i])
 

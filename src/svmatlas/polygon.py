@@ -21,26 +21,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.compiled import kernel, largest
+from svmatlas.compiled import kernel
 from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul
 from svmatlas.facet import (
     ANCHOR,
+    AXES,
+    BETA,
     BETA_HI,
     BETA_LO,
     CHECKED,
     CODE,
     COSINES,
     CROSS,
+    ERRORS,
     ETA,
     ETA_DD,
     ETA_SWAY,
     FILLED,
-    HIGHS,
+    FOLDED,
     HINT,
+    JITTERS,
     LENGTH,
     LENGTH_SWAY,
-    LOWS,
-    MARGIN,
     MEMBER,
     N_ASKED,
     N_CORNERS,
@@ -51,6 +53,7 @@ from svmatlas.facet import (
     OUTSIDE,
     PENCIL,
     PER_NORM,
+    PER_SLOPE,
     REAL,
     REDUCED,
     REFINED,
@@ -60,15 +63,21 @@ from svmatlas.facet import (
     SIGNS,
     SIGNS_32,
     SIZE,
+    SLOPES,
     SLOT,
+    SWAY_BETA,
+    SWAYS,
     TARGET_LO,
+    TIED,
+    VALUES,
     L,
     P,
     Q,
     U,
     anchored_line,
+    anchored_rest,
     cosines,
-    fill_pencil,
+    fill_score,
     is_anchored,
     line,
     line_dd,
@@ -79,7 +88,6 @@ from svmatlas.facet import (
     rest_dd,
     score_all,
     score_one,
-    score_sway,
     score_tied,
     sign_points,
     slope,
@@ -89,7 +97,6 @@ from svmatlas.facet import (
     tabulate_margin,
     tabulate_pencil,
     target_dd,
-    turn_weights,
     weights_at,
 )  # fmt: skip
 
@@ -469,17 +476,15 @@ def _list(t, code):
 
 
 @kernel
-def _leave_out(t, j, score, first):
+def _leave_out(t, j, score):
     """Points whose lines are not to be checked at corner j: those of M, and those of its two edges."""
     n = t.tally[N_CORNERS]
     for k in range(t.counts[SIZE]):
-        i = t.members[MEMBER, k] - first
-        if 0 <= i < score.size:
-            score[i] = np.inf * t.score[SIGNS, i + first]
+        if t.members[MEMBER, k] < score.size:
+            score[t.members[MEMBER, k]] = np.inf
     for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
-        i = (code >> 1) - first
-        if code >= 0 and 0 <= i < score.size:
-            score[i] = np.inf * t.score[SIGNS, i + first]
+        if 0 <= code >> 1 < score.size:
+            score[code >> 1] = np.inf * t.score[SIGNS, code >> 1]
 
 
 @kernel
@@ -494,21 +499,10 @@ def _check_scores(t, j):
     fixed = 8.0 * UNIT * v[2] + 2.0 * v[5]
     sign_points(t)
     n = weights_at(t, v[0], v[1], v[2], per_norm + fixed / t.shortest)
-    length = turn_weights(t)
-    if t.counts[ANCHOR] >= 0 or not per_norm < length:  # single precision would leave all open, or all tied ones
+    if t.counts[ANCHOR] >= 0:  # single precision would leave all tied points open
         return _check_doubles(t, j, n, per_norm, fixed)
-    start = 0
-    while start < n:
-        end = min(n, NEAREST) if start == 0 else n
-        worst = _check_singles(t, j, start, end, length, per_norm, fixed)
-        if worst != NONE:
-            return worst
-        start = end
-    return NONE
+    return _check_singles(t, j, n, per_norm, fixed)
 
-
-NEAREST = 128
-"""So many points are checked first: a corner that is far off is beyond some of them."""
 
 UNIT_32 = 2.0**-24
 """Rounding error of single precision."""
@@ -518,15 +512,17 @@ GROWN = 1.0 + 2.0**-16
 
 
 @kernel
-def _check_singles(t, j, start, end, length, per_norm, fixed):
-    """The line of some points that corner j violates most. What single precision leaves open, doubles are asked.
+def _check_singles(t, j, n, per_norm, fixed):
+    """The line of the first n points that corner j violates most. What single precision leaves open, doubles are asked.
 
-    With x = |x| e and beta = |beta| b the score is beyond its bound if e.b is by as much, divided by |x||beta|. That product of
-    vectors of length 1 is good to d + 4 units; the bound adds its own rounding, and that of the difference.
+    With x = |x| e and beta = |beta| b the score is beyond its bound if e.b is by as much, divided by |x||beta|. That product
+    of vectors of length 1 is good to d + 4 units; the bound adds its own rounding, and that of the difference.
     """
-    cosines(t, start, end)
-    cosine, signs, inverse = t.single[COSINES, start:end], t.single[SIGNS_32, start:end], t.single[PER_NORM, start:end]
-    _leave_out(t, j, cosine, start)
+    cosine, signs, inverse = t.single[COSINES, :n], t.single[SIGNS_32], t.single[PER_NORM]
+    length = cosines(t, t.column[SCRATCH, 0], cosine)
+    if not per_norm < length:  # all is open
+        return _check_doubles(t, j, n, per_norm, fixed)
+    _leave_out(t, j, cosine)
     v, jitter = t.corner[0, j, 2], t.jitter
     target = np.float32(v / length)
     a = np.float32(GROWN * ((t.columns.shape[0] + 8) * UNIT_32 + per_norm / length))
@@ -534,20 +530,20 @@ def _check_singles(t, j, start, end, length, per_norm, fixed):
     if _count_short(cosine, signs, inverse, target, a, b) == 0:
         return NONE
     worst, least = NONE, 0.0
-    for k in range(cosine.size):
-        s, bound = signs[k] * (cosine[k] - target * inverse[k]), a + b * inverse[k]
+    for i in range(n):
+        s, bound = signs[i] * (cosine[i] - target * inverse[i]), a + b * inverse[i]
         if s > bound:
             continue
-        i = start + k
         code, norm = 2 * i + (0 if t.state[i] == OUTSIDE else 1), t.point[NORM, i]
         if s < -bound:
             if s * length < least:
                 worst, least = code, s * length
             continue
-        value, bound = t.score[SIGNS, i] * (score_one(t, i) - (v + jitter * t.point[TARGET_LO, i] * v)), norm * per_norm + fixed
-        if value > bound:
+        value, limit = score_one(t, i) - (v + jitter * t.point[TARGET_LO, i] * v), norm * per_norm + fixed
+        value *= t.score[SIGNS, i]
+        if value > limit:
             continue
-        if not value < -bound:
+        if not value < -limit:
             _list(t, code)
         elif value < least * norm:
             worst, least = code, value / norm
@@ -569,7 +565,7 @@ def _check_doubles(t, j, n, per_norm, fixed):
     state, norm, low = t.state, t.point[NORM], t.point[TARGET_LO]
     score, signs, target, jitter = t.score[SCORES, :n], t.score[SIGNS], t.corner[0, j, 2], t.jitter
     score_all(t, score)
-    _leave_out(t, j, score, FIRST)
+    _leave_out(t, j, score)
     _settle_tied(t, j, score)
     worst, least = NONE, 0.0
     for i in range(n):
@@ -598,7 +594,7 @@ def _settle_tied(t, j, score):
     per_norm = (t.bound[ETA, P] + tiny * size_p) * (abs(v0) + d0) + size_p * d0
     per_norm += (t.bound[ETA, Q] + tiny * size_q) * (abs(v1) + d1) + size_q * d1
     per_norm += (t.bound[REAL, ETA_SWAY] + tiny * size_l) * (v2 + d2) + size_l * d2
-    tied = t.score[LOWS, : score.size]
+    tied = t.score[TIED, : score.size]
     score_tied(t, v0, v1, v2, tied)
     axis, norm, low, anchor, v = t.axis, t.point[NORM], t.point[TARGET_LO], t.counts[ANCHOR], t.corner[0, j, 2]
     for i in range(score.size):
@@ -745,25 +741,23 @@ def _bound_listed(t, refined):
     n_i, which is all jitter where the data are tied, is taken from doubles, from the anchor (v0 as there, else 0) or from
     double-double. Where the side is not known (-1): n_i, the largest |s_i| and the error of n_i instead.
     """
-    state, axis, score, out, listed = t.state, t.axis, t.score, t.exact, t.listed
-    norms, lows = t.point[NORM], t.point[TARGET_LO]
+    state, axis, score, out, listed, norms = t.state, t.axis, t.score, t.exact, t.listed, t.point[NORM]
     tiny = (t.columns.shape[0] + 2) * UNIT
     anchor = t.counts[ANCHOR]
     origin, shift = 0.0, 0.0
     if anchor >= 0:
         origin, shift = pencil_origin(t)
-        score_sway(t, score[Q])
     es_norm = t.bound[ETA, U] + tiny * t.bound[LENGTH, U]
     en_norm = t.bound[ETA, L] + tiny * t.bound[LENGTH, L]
-    sway_norm = t.bound[REAL, ETA_SWAY] + tiny * t.bound[REAL, LENGTH_SWAY]
     for k in range(t.tally[N_LISTED]):
         i = listed[k] >> 1
+        fill_score(t, i)
         s, n = score[P, i], -score[L, i]
         es, en = norms[i] * es_norm, norms[i] * en_norm + 4.0 * UNIT
         v0, e0 = origin, shift
         if axis[i] == anchor:
-            n, en = lows[i] - score[Q, i], norms[i] * sway_norm + 2.0 * UNIT * abs(lows[i])
-            n = n if state[i] == OUTSIDE else -n
+            n, en = anchored_rest(t, i)
+            n = -n if state[i] == OUTSIDE else n
             v0, e0 = 0.0, 0.0
         elif refined:
             n, en = rest_dd(t, i)
@@ -807,85 +801,131 @@ def _narrow(t, refined):
 
 
 @kernel
-def _bound_all(t, origin, shift):
-    """The intervals of ``_bound_listed`` for all points, in doubles, into LOWS and HIGHS; returns how many are not certain.
+def _bound_all(t):
+    """The bounds of ``_bound_listed`` for all points in single precision, with n_i / |s_i| in place of v_i: VALUES and ERRORS.
 
-    Upper bounds are written negated, so that the tightest is the largest; points of M get bounds that never are. A loop
-    without branches.
+    So upper bounds are negated, and the tightest is the largest. The unit is |Beta_l| / |u|. Returns |s_i| / |x_i||u| from
+    which on the side is certain.
     """
     sign_points(t)
-    n = t.state.size
-    axis, slope, sway, rest = t.axis, t.score[P], t.score[Q], t.score[L]
-    signs, lows, highs = t.score[SIGNS], t.score[LOWS], t.score[HIGHS]
-    norms, jitter = t.point[NORM], t.point[TARGET_LO]
-    tiny = (t.columns.shape[0] + 2) * UNIT
-    anchor = t.counts[ANCHOR]
-    es_norm = t.bound[ETA, U] + tiny * t.bound[LENGTH, U]
-    en_norm = t.bound[ETA, L] + tiny * t.bound[LENGTH, L]
-    sway_norm = t.bound[REAL, ETA_SWAY] + tiny * t.bound[REAL, LENGTH_SWAY]
+    n, single, d = t.state.size, t.single, t.columns.shape[0]
+    slope, per_slope, rest, inverse = single[SLOPES, :n], single[PER_SLOPE], single[COSINES, :n], single[PER_NORM]
+    signs, value, error = single[SIGNS_32], single[VALUES], single[ERRORS]
+    length_u, length = cosines(t, t.column[BETA, U], slope), cosines(t, t.column[BETA, L], rest)
+    for i in range(n):
+        per_slope[i] = ONE / abs(slope[i])
+    tiny, own = (d + 2) * UNIT, (d + 8) * UNIT_32
+    es = np.float32(GROWN * (own + t.bound[ETA, U] / length_u + tiny))
+    e = np.float32(GROWN * (own + t.bound[ETA, L] / length + tiny))
+    _value_all(per_slope[:n], rest, signs, inverse, np.float32(1.0 / length), value)
+    _error_all(per_slope[:n], inverse, value, es, e, np.float32(GROWN * 8.0 * UNIT_32 / length), error)
+    if t.counts[ANCHOR] >= 0:
+        sway, jitter, axis, anchor = single[SWAYS, :n], single[JITTERS], single[AXES], np.float32(t.counts[ANCHOR])
+        origin, shift = pencil_origin(t)
+        unit = length_u / length
+        v0, e0 = np.float32(origin * unit), np.float32(GROWN * (shift + 8.0 * UNIT_32 * abs(origin)) * unit)
+        length_s = cosines(t, t.column[SWAY_BETA, L], sway)
+        scale, per_sway = np.float32(length_s / length), np.float32(1.0 / length_s)
+        e = np.float32(GROWN * (own + t.bound[REAL, ETA_SWAY] / length_s + tiny))
+        for i in range(n):
+            value[i] -= v0 * signs[i] * (ONE if slope[i] > 0 else -ONE)
+        _value_tied(per_slope, sway, signs, jitter, axis, anchor, per_sway, scale, value)
+        _error_tied(per_slope[:n], jitter, axis, anchor, per_sway, scale, value, es, e, e0, error)
     for k in range(t.counts[SIZE]):
         i = t.members[MEMBER, k]
-        slope[i], sway[i], rest[i] = 1.0, HUGE * signs[i], HUGE
-    unsure = 0
+        slope[i], value[i], error[i] = 1.0, -HUGE, 0.0
+    return np.float32(4.0) * es
+
+
+ONE, HALF, FEW = np.float32(1.0), np.float32(1.5), np.float32(8.0 * UNIT_32)
+"""Numbers in single precision; where |s_i| is 4 errors or more, 1 / (|s_i| - error) is less than 1.5 / |s_i|."""
+
+HUGE, NEVER = np.float32(1e30), np.float32(1e32)
+"""More than all bounds; a value or error that says nothing."""
+
+
+@kernel
+def _value_all(per_slope, rest, signs, inverse, target, value):
+    """Bounds of all points. (These loops write to one array each, and do not branch: so they become vector instructions.)"""
+    for i in range(per_slope.size):
+        v = signs[i] * (target * inverse[i] - rest[i]) * per_slope[i]
+        value[i] = v if abs(v) < HUGE else NEVER
+
+
+@kernel
+def _error_all(per_slope, inverse, value, es, e, e_target, error):
+    """Errors of these."""
+    for i in range(per_slope.size):
+        size = abs(value[i])
+        x = HALF * (e + e_target * inverse[i] + size * es) * per_slope[i] + FEW * size
+        error[i] = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NEVER
+
+
+@kernel
+def _value_tied(per_slope, sway, signs, jitter, axis, anchor, per_sway, scale, value):
+    """Bounds of the tied points of an anchored pencil, from its origin on."""
+    for i in range(sway.size):
+        v, other = scale * signs[i] * (jitter[i] * per_sway - sway[i]) * per_slope[i], value[i]
+        v = v if abs(v) < HUGE else NEVER
+        value[i] = v if axis[i] == anchor else other
+
+
+@kernel
+def _error_tied(per_slope, jitter, axis, anchor, per_sway, scale, value, es, e, e0, error):
+    """Errors of these, and of the others from the origin on."""
+    for i in range(per_slope.size):
+        size, target = abs(value[i]), abs(jitter[i]) * per_sway
+        x = HALF * (scale * (e + FEW * target) + size * es) * per_slope[i] + FEW * size
+        x, other = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NEVER, error[i] + e0 + FEW * size
+        error[i] = x if axis[i] == anchor else other
+
+
+@kernel
+def _fold(array, width):
+    """The largest of all entries that are multiples of ``width`` apart, into the first of them."""
+    low = array[:width]
+    for first in range(width, array.size, width):
+        part = array[first : first + width]
+        for i in range(part.size):
+            low[i] = part[i] if part[i] > low[i] else low[i]
+
+
+@kernel
+def _largest_low(slope, signs, value, error, least, side, out):
+    """The largest of the lower ends of all bounds that are certain to be on a side, 1 or -1."""
+    n = slope.size
     for i in range(n):
-        tied = axis[i] == anchor
-        s, es = slope[i], norms[i] * es_norm
-        top = (jitter[i] - sway[i]) * signs[i] if tied else -rest[i]
-        en = norms[i] * sway_norm + 2.0 * UNIT * abs(jitter[i]) if tied else norms[i] * en_norm + 4.0 * UNIT
-        v = top / s
-        error = (en + abs(v) * es) / (abs(s) - es) + 4.0 * UNIT * abs(v)
-        error += 0.0 if tied else shift + 4.0 * UNIT * abs(origin)
-        v -= 0.0 if tied else origin
-        v = v if s > 0.0 else -v
-        unsure += not abs(s) > es
-        lows[i], highs[i] = v - error, v + error
-    return unsure
-
-
-@largest
-def _tightest(slope, lows):
-    """The largest of the lower ends of all bounds on each side; NaN is not among them."""
-    lower, upper = -np.inf, -np.inf
-    for i in range(slope.size):
-        x = lows[i] if slope[i] > 0.0 else -np.inf
-        y = -np.inf if slope[i] > 0.0 else lows[i]
-        lower = x if x > lower else lower
-        upper = y if y > upper else upper
-    return lower, upper
+        out[i] = value[i] - error[i] if side * signs[i] * slope[i] > least else -HUGE
+    _fold(out[:n], BLOCK)
+    top = -HUGE
+    for i in range(min(n, BLOCK)):
+        top = max(top, out[i])
+    return top
 
 
 @kernel
-def _count_tight(slope, highs, lower, upper):
-    """How many bounds on each side may be the tightest."""
-    n_lower, n_upper = 0, 0
-    for i in range(slope.size):
-        n_lower += (slope[i] > 0.0) & (highs[i] >= lower)
-        n_upper += (slope[i] <= 0.0) & (highs[i] >= upper)
-    return n_lower, n_upper
+def _list_tight(t):
+    """List all points whose bounds may be the tightest, or whose side is not certain."""
+    least, n = _bound_all(t), t.state.size
+    slope, signs, value, error = t.single[SLOPES, :n], t.single[SIGNS_32], t.single[VALUES], t.single[ERRORS]
+    beyond = t.single[FOLDED, :n]
+    lower = _largest_low(slope, signs, value, error, least, ONE, beyond)
+    upper = _largest_low(slope, signs, value, error, least, -ONE, beyond)
+    for i in range(n):
+        x = value[i] + error[i] - (lower if signs[i] * slope[i] > 0 else upper)
+        beyond[i] = -ONE if (x < 0) & (abs(slope[i]) > least) else ONE
+    _fold(beyond, BLOCK)
+    t.tally[N_LISTED] = 0
+    for first in range(min(n, BLOCK)):
+        if beyond[first] > 0:
+            for i in range(first, n, BLOCK):
+                loose = value[i] + error[i] - (lower if signs[i] * slope[i] > 0 else upper) < 0
+                if not (loose and abs(slope[i]) > least) and t.members[SLOT, i] < 0:
+                    _list(t, 2 * i + (0 if t.state[i] == OUTSIDE else 1))
 
 
-@kernel
-def _quick_pencil(t):
-    """The tightest lines of the pencil where doubles tell them from all others; False where they do not."""
-    origin, shift = 0.0, 0.0
-    if t.counts[ANCHOR] >= 0:
-        origin, shift = pencil_origin(t)
-        score_sway(t, t.score[Q])
-    if _bound_all(t, origin, shift) > 0:
-        return False
-    slope, highs = t.score[P], t.score[HIGHS]
-    lower, upper = _tightest(slope, t.score[LOWS])
-    n_lower, n_upper = _count_tight(slope, highs, lower, upper)
-    if n_lower > 1 or n_upper > 1:
-        return False
-    for i in range(slope.size):
-        if highs[i] >= (lower if slope[i] > 0.0 else upper) and t.members[SLOT, i] < 0:
-            t.counts[PENCIL + (0 if slope[i] > 0.0 else 1)] = 2 * i + (0 if t.state[i] == OUTSIDE else 1)
-    return True
-
-
-HUGE = 1e200
-"""Stands for a bound that no point has."""
+BLOCK = 64
+"""Points that are looked at together."""
 
 
 @kernel
@@ -941,13 +981,7 @@ def _reduce_pencil(t):
     flat = _is_flat(t)
     if flat == 1:
         return CLOSED
-    fill_pencil(t)
-    if flat == 0 and t.counts[REFINED] != 1 and _quick_pencil(t):
-        return CLOSED
-    t.tally[N_LISTED] = 0
-    for i in range(t.state.size):
-        if t.state[i] != MARGIN:
-            _list(t, 2 * i + (0 if t.state[i] == OUTSIDE else 1))
+    _list_tight(t)
     for level in range(2 if t.counts[REFINED] == 1 else 1):
         n_lower, n_upper, n_unsure = _narrow(t, level == 1)
     if flat == 0 and n_unsure == 0 and n_lower <= 1 and n_upper <= 1:
