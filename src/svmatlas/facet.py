@@ -67,6 +67,7 @@ ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
 SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, REDUCED, KEPT = 0, 1, 2, 4, 6, 7, 8, 9, 10
 SCORES, SIGNS, TIED = 3, 4, 5
+SURPLUS = 6
 PER_NORM, JITTERS, AXES, SIGNS_32, WEIGHTS, COSINES, SLOPES, PER_SLOPE, SWAYS, VALUES, ERRORS, FOLDED = range(12)
 CODE, CHECKED, SIGN, HINT = 0, 1, 2, 3
 N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
@@ -132,7 +133,7 @@ class Task(NamedTuple):
                                     SIGNS_32 as SIGNS; COSINES of all points with some WEIGHTS of length 1; of a pencil SLOPES
                                     with u and PER_SLOPE 1 / |these|, SWAYS with S, VALUES and ERRORS of bounds; FOLDED scratch
     bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA; ETA, LENGTH of SWAY_BETA_l
-    table (n_sides + 2 r + 2, 6)    lines with error bounds: sides, those of M, two of the pencil
+    table (7, n_sides + 2 r + 2)    lines with error bounds: sides, those of M, two of the pencil; SURPLUS of these at a corner
     counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
                                     FILLED see fill_score; ANCHOR P or Q if M is all of that class (see there), else -1;
                                     SIGNED see sign_points; REDUCED as FILLED if the two lines of the pencil are known;
@@ -218,8 +219,8 @@ def make_space(data: Data, region: Region) -> Space:
     n_sides = region.sides.shape[0]
     cap = n + d + n_sides + 8
     i = np.int64
-    table = np.zeros((n_sides + 2 * d + 2, 6))
-    table[:n_sides, :3] = region.sides
+    table = np.zeros((7, n_sides + 2 * d + 2))
+    table[:3, :n_sides] = region.sides.T
     width = data.columns.shape[0] + -data.columns.shape[0] % 4
     unit, single = np.zeros((width, n), np.float32), np.zeros((12, max(n, width)), np.float32)
     norm = data.point[NORM]
@@ -899,19 +900,18 @@ def pencil_dd(t, i):
 def tabulate_margin(t):
     """The lines of M in doubles, with error bounds, into the table."""
     table, alpha, rho, eta = t.table, t.column[ALPHA], t.column[RHO, 0], t.bound[ETA]
-    row = table.shape[0] - 2 * t.rows.shape[1] - 2
+    n = table.shape[1] - 2 * t.rows.shape[1] - 2
     for k in range(t.counts[SIZE]):
         i = t.members[MEMBER, k]
         axis, w = t.axis[i], t.point[WEIGHT, i] + t.jitter * t.point[WEIGHT_LO, i]
         for c in range(3):
             a = alpha[c, k]
             e = rho[k] * eta[c] + 2.0 * UNIT * abs(a)
-            table[row, c], table[row, 3 + c] = a, e
-            table[row + 1, c], table[row + 1, 3 + c] = -a, e
-            if c == axis:
-                table[row + 1, c] += w
-                table[row + 1, 3 + c] += 2.0 * UNIT * w
-        row += 2
+            table[c, n], table[3 + c, n] = a, e
+            table[c, n + 1], table[3 + c, n + 1] = -a, e
+        table[axis, n + 1] += w
+        table[3 + axis, n + 1] += 2.0 * UNIT * w
+        n += 2
 
 
 @kernel
@@ -920,7 +920,7 @@ def tabulate_pencil(t, side):
     i = t.counts[PENCIL + side] >> 1
     fill_score(t, i)
     tiny = t.columns.shape[0] * UNIT
-    h = t.table[t.table.shape[0] - 2 + side]
+    h = t.table[:, t.table.shape[1] - 2 + side]
     s, rest, norm = t.score[P, i], t.score[L, i], t.point[NORM, i]
     size = abs(s)
     es = norm * (t.bound[ETA, U] + tiny * t.bound[LENGTH, U])
@@ -938,7 +938,7 @@ def table_row(t, code):
     """Where the line of a code stands in the table; -1 for a score line outside a pencil."""
     if code < 0:
         return -1 - code
-    n = t.table.shape[0] - 2
+    n = t.table.shape[1] - 2
     k = t.members[SLOT, code >> 1]
     if k >= 0:
         return n - 2 * t.rows.shape[1] + 2 * k + (code & 1)
@@ -953,7 +953,7 @@ def line(t, code):
     row = table_row(t, code)
     if row >= 0:
         h = t.table
-        return h[row, 0], h[row, 1], h[row, 2], h[row, 3], h[row, 4], h[row, 5]
+        return h[0, row], h[1, row], h[2, row], h[3, row], h[4, row], h[5, row]
     i = code >> 1
     fill_score(t, i)
     norm = t.point[NORM, i]
@@ -999,7 +999,7 @@ def line_dd(t, code, out):
     """The line of a code in double-double: out[0:3] + out[3:6], with the error bounds out[6:9]."""
     if code < 0:
         for c in range(3):
-            out[c], out[3 + c], out[6 + c] = t.table[-1 - code, c], 0.0, 0.0
+            out[c], out[3 + c], out[6 + c] = t.table[c, -1 - code], 0.0, 0.0
         return
     i = code >> 1
     k = t.members[SLOT, i]

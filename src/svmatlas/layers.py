@@ -62,6 +62,7 @@ from svmatlas.facet import (
     NORM,
     OUTSIDE,
     REFINED,
+    SIGN,
     TARGET_LO,
     Data,
     L,
@@ -417,22 +418,26 @@ def _close_ringed(task, arena, f, hints):
     task.tally[N_CORNERS] = n
     if is_far(corner[0], n):
         return EMPTY
-    arena.tie[arena.counts[DONE]] = is_suspect(corner[0], n)
-    return CLOSED if not arena.tie[arena.counts[DONE]] or _is_between_tied(task, arena, f) else EMPTY
+    if not is_suspect(corner[0], n):
+        arena.tie[arena.counts[DONE]] = False
+        return CLOSED
+    for j in range(n):
+        edge[0, SIGN, j] = edge[0, CODE, j] >= 0 and _is_on_margin(arena, f, edge[0, CODE, j] >> 1)
+    arena.tie[arena.counts[DONE]] = True
+    return CLOSED if _is_between_tied(task, arena.margin[f], edge[0, CODE, :n], edge[0, SIGN]) else EMPTY
 
 
 @kernel
-def _is_between_tied(task, arena, f):
-    """What polygon.py asks of an anchored facet, for one that is put together: its maps are not known."""
-    m, axis = arena.margin[f, P] + arena.margin[f, Q], (P if arena.margin[f, P] > 0 else Q)
-    if not can_anchor(task, m) or arena.margin[f, axis] != m:
+def _is_between_tied(task, margin, codes, on_margin):
+    """What polygon.py asks of an anchored facet, for one whose maps are not known: from its edges, and which are of M."""
+    m, axis = margin[P] + margin[Q], (P if margin[P] > 0 else Q)
+    if not can_anchor(task, m) or margin[axis] != m:
         return False
     n_tied, n_others = 0, 0
-    for j in range(task.tally[N_CORNERS]):
-        code = task.edge[0, CODE, j]
-        if code < 0 or _is_on_margin(arena, f, code >> 1):
+    for j in range(codes.size):
+        if codes[j] < 0 or on_margin[j]:
             n_others += 1
-        elif task.axis[code >> 1] == axis:
+        elif task.axis[codes[j] >> 1] == axis:
             n_tied += 1
         else:
             return False
@@ -778,12 +783,22 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
 
 
 @entry
-def _judge(data, region, space, states, drift, at, code, tie, coarse):
-    """Close facets again whose edges and corners are known, and see whether they are ties."""
+def _judge(data, region, space, states, far, drift, at, code, tie, coarse):
+    """See whether facets whose edges are known are ties; unless that is plain close them again."""
     task = make_task(data, region, space)
     task.drift = drift
+    margin = np.empty(2, np.int64)
     for f in range(states.shape[0]):
         n = at[f + 1] - at[f]
+        codes, on_margin = code[at[f] : at[f + 1]], task.edge[0, SIGN]
+        margin[:] = 0
+        for i in range(states.shape[1]):
+            margin[data.axis[i]] += states[f, i] == MARGIN
+        for j in range(n):
+            on_margin[j] = codes[j] >= 0 and states[f, codes[j] >> 1] == MARGIN
+        tie[f] = not far[f] and _is_between_tied(task, margin, codes, on_margin)
+        if tie[f]:
+            continue
         hints = np.empty((n, 3), np.int64)
         for j in range(n):
             hints[j, 0], hints[j, 1], hints[j, 2] = code[at[f] + j], code[at[f] + (j + 1) % n], NOWHERE
@@ -958,11 +973,13 @@ class Engine:
         enter(arena.table_key, arena.table_value, arena.key[:1])
         arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST], arena.counts[HAND] = 1, 1, -1, 0
 
-    def judge(self, region: Region, states: States, at: Ints, code: Int32) -> npt.NDArray[np.bool_]:
-        """Which of some whole facets with given edges are ties."""
+    def judge(
+        self, region: Region, states: States, far: npt.NDArray[np.bool_], at: Ints, code: Int32
+    ) -> npt.NDArray[np.bool_]:
+        """Which of some whole facets with given edges, thin ones or far ones, are ties."""
         tie, coarse = np.zeros(len(states), dtype=bool), np.zeros(len(states), dtype=bool)
         space, drift = make_space(self.data, region), drift_of(self.data, states.shape[1])
-        _judge(self.data, region, space, states, drift, at, code, tie, coarse)
+        _judge(self.data, region, space, states, far, drift, at, code, tie, coarse)
         for f in np.flatnonzero(coarse):
             _, tie[f] = settle(self._exact(region), states[f], code[at[f] : at[f + 1]].tolist())
         return tie

@@ -21,7 +21,6 @@ from svmatlas.layers import (
     Facets,
     Words,
     corner_of_triangle,
-    enter,
     facet_of,
     find,
     key_of,
@@ -86,7 +85,8 @@ class Joiner:
         self.parts.clear()
         at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         del sizes
-        first, piece = number_names(key, key.size)
+        table = make_table(key.size)
+        first, piece = number_names(key, *table)
         counts = np.bincount(piece, minlength=first.size)
         order = _sort(piece, counts)
         key, tie, joined = key[first], tie[first], counts > 1
@@ -94,30 +94,43 @@ class Joiner:
         del order, piece, counts, at, first
         start = self._find_root(start, key[np.diff(whole_at) > 0])
         code = code[places]
+        leader, number = number_names(vertex[places], *make_table(places.size // 2 + 1))  # most vertices are of four facets
+        n_vertices = leader.size
+        del vertex, leader
         order, layer, parent, flips, neighbour = _walk_layers(
-            key, whole_at, code, corner, places, self.words, self.engine.data.axis, self.region.axis, key_of(start, self.words)
-        )
+            *table, key, whole_at, code, number, n_vertices, corner, places, self.words, self.engine.data.axis,
+            self.region.axis, key_of(start, self.words),
+        )  # fmt: skip
         tie, joined = tie[order] & ~joined[order], joined[order]
-        at, code, neighbour, places = _reorder(order, whole_at, code, neighbour, places)
-        del whole_at, key, order
-        vertex = vertex[places]
-        doubt = np.flatnonzero(_suspects(joined, at, corner, places))
+        at, code, neighbour, places, vertex = _reorder(order, whole_at, code, neighbour, places, number)
+        del whole_at, key, order, number, table
+        suspect = _suspects(joined, at, corner, places)
+        doubt = np.flatnonzero(suspect)
         parts = np.array_split(doubt, doubt.size // 1024 + 1)  # one, if only of none, so that the first map compiles all
         with make_pool(n_jobs) as pool:
-            judged = [pool.submit(self._judge, part, parent, flips, start, at, code, tie) for part in parts]
-            mesh = _number(layer, parent, flips, tie, at, code, vertex, corner, places, neighbour, start)
+            judged = [pool.submit(self._judge, part, suspect, parent, flips, start, at, code, tie) for part in parts]
+            mesh = _number(layer, parent, flips, tie, at, code, vertex, n_vertices, corner, places, neighbour, start)
             for part in judged:
                 part.result()
         return mesh
 
     def _judge(
-        self, facets: Ints, parent: Int32, flips: Int32, start: States, at: Ints, code: Int32, tie: npt.NDArray[np.bool_]
+        self,
+        facets: Ints,
+        suspect: npt.NDArray[np.int8],
+        parent: Int32,
+        flips: Int32,
+        start: States,
+        at: Ints,
+        code: Int32,
+        tie: npt.NDArray[np.bool_],
     ) -> None:
         """Whether some facets that were cut are ties, seen as a whole."""
         sizes = at[facets + 1] - at[facets]
         own = np.concatenate([[0], np.cumsum(sizes)])
         places = np.repeat(at[facets] - own[:-1], sizes) + np.arange(own[-1])
-        tie[facets] = self.engine.judge(self.region, states_of(facets, parent, flips, start), own, code[places])
+        states, far = states_of(facets, parent, flips, start), suspect[facets] == FAR
+        tie[facets] = self.engine.judge(self.region, states, far, own, code[places])
 
     def _find_root(self, start: States, whole: Words) -> States:
         """The start, or where the exploration was stopped before all of its facet was known, the next facet of its tile."""
@@ -152,14 +165,19 @@ class _Growing:
         self.memory.resize((size, *self.memory.shape[1:]), refcheck=False)
 
 
+def make_table(most: int) -> tuple[Words, Int32]:
+    """An empty table for so many names, or almost twice as many if need be, and the numbers that it will find."""
+    size = 1 << max(3, (2 * most - 1).bit_length())
+    return np.zeros(size, dtype=np.uint64), np.full(size, -1, dtype=np.int32)
+
+
 @entry
-def number_names(names, most):
+def number_names(names, table, value):
     """Number equal names in the order in which they appear: the first place of each number, and the number of each place.
 
-    At most ``most`` names differ.
+    The empty table that is given is that of all names then.
     """
-    table, value = _table(most)
-    first, number = np.empty(most, np.int64), np.empty(names.size, np.int32)
+    first, number = np.empty(table.size, np.int64), np.empty(names.size, np.int32)
     n = 0
     for k in range(names.size):
         where = find(table, names[k])
@@ -170,13 +188,17 @@ def number_names(names, most):
     return first[:n].copy(), number
 
 
-@owner
-def _table(n):
-    """An empty table for n names, and the numbers that it will find."""
-    size = 8
-    while size < 2 * n:
-        size *= 2
-    return np.zeros(size, np.uint64), np.full(size, -1, np.int32)
+@entry
+def _renumber(number, most):
+    """The same with numbers for names."""
+    new, first = np.full(most, -1, np.int32), np.empty(most, np.int64)
+    n = 0
+    for k in range(number.size):
+        if new[number[k]] < 0:
+            new[number[k]], first[n] = n, k
+            n += 1
+        number[k] = new[number[k]]
+    return first[:n].copy()
 
 
 @entry
@@ -276,16 +298,20 @@ def _stitch(counts, order, at, code, corner):
 
 @entry
 def _suspects(which, at, corner, places):
-    """Which of some facets may be ties. Corner k of all facets is corner[places[k]]."""
-    out = np.zeros(which.size, np.bool_)
+    """Which of some facets may be ties: FAR or 1. Corner k of all facets is corner[places[k]]."""
+    out = np.zeros(which.size, np.int8)
     for f in np.flatnonzero(which):
         n = at[f + 1] - at[f]
         polygon = np.empty((n, 3))
         for k in range(n):
             for c in range(3):
                 polygon[k, c] = corner[places[at[f] + k], c]
-        out[f] = is_suspect(polygon, n) or is_far(polygon, n)
+        out[f] = FAR if is_far(polygon, n) else is_suspect(polygon, n)
     return out
+
+
+FAR = 2
+"""Marks facets that only exact arithmetic can tell to be ties."""
 
 
 @owner
@@ -298,20 +324,19 @@ CUT_CODE = -1 - CUT
 
 
 @entry
-def _walk_layers(keys, at, code, corner, places, words, axis, side_axis, start):
+def _walk_layers(table, value, keys, at, code, vertex, n_vertices, corner, places, words, axis, side_axis, start):
     """The facets in the order of their layers from the one with key ``start``, as the four steps of layers.py name them.
 
-    Corner k of all facets is corner[places[k]].
+    The table finds the number of a key. Corner k of all facets is corner[places[k]]. The first facet of a vertex names all
+    that are around it.
     """
-    table, value = _table(keys.size)
-    enter(table, value, keys)
     number = np.full(keys.size, -1, np.int32)  # in the new order
     neighbour = np.full(code.size, BOUNDARY, np.int32)
     order = np.empty(keys.size, np.int64)
     layer, parent = np.zeros(keys.size, np.int32), np.full(keys.size, -1, np.int32)
     flips = np.full((keys.size, 2), -1, np.int32)
-    where = find(table, start)
-    order[0], n = value[where], 1
+    seen = np.zeros(n_vertices, np.bool_)
+    order[0], n = value[find(table, start)], 1
     number[order[0]] = 0
     for f in range(keys.size):
         if f == n:
@@ -321,14 +346,14 @@ def _walk_layers(keys, at, code, corner, places, words, axis, side_axis, start):
             for k in range(at[g], at[g + 1]):
                 a, b = np.int64(code[k]), np.int64(code[k + 1 if k + 1 < at[g + 1] else at[g]])
                 key, x, y = np.uint64(0), a, np.int64(-1)
-                if step == 1:
+                if step == 1 and not seen[vertex[k]]:
+                    seen[vertex[k]] = True
                     key, x, y = opposite(words, axis, side_axis, keys[g], a, b, corner[places[k]])
-                elif a >= 0:
+                elif step == 0 and a >= 0:
                     key = keys[g] ^ words[a]
                 if key == np.uint64(0):
                     continue
-                where = find(table, key)
-                h = value[where]
+                h = value[find(table, key)]
                 if h >= 0 and at[h] == at[h + 1]:  # only a part of it is known
                     h = -1
                 if step == 0:
@@ -345,18 +370,20 @@ def _walk_layers(keys, at, code, corner, places, words, axis, side_axis, start):
 
 
 @entry
-def _reorder(order, at, code, neighbour, places):
+def _reorder(order, at, code, neighbour, places, vertex):
     """Facets in a new order: where each begins, and what is given for each of its corners."""
     new_at = np.zeros(order.size + 1, np.intp)
     for f in range(order.size):
         new_at[f + 1] = new_at[f] + at[order[f] + 1] - at[order[f]]
     size = new_at[-1]
     new_code, new_neighbour, new_places = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.uint32)
+    new_vertex = np.empty(size, np.int32)
     for f in range(order.size):
         for k in range(new_at[f + 1] - new_at[f]):
             new, old = new_at[f] + k, at[order[f]] + k
             new_code[new], new_neighbour[new], new_places[new] = code[old], neighbour[old], places[old]
-    return new_at, new_code, new_neighbour, new_places
+            new_vertex[new] = vertex[old]
+    return new_at, new_code, new_neighbour, new_places, new_vertex
 
 
 def _number(
@@ -366,7 +393,8 @@ def _number(
     tie: npt.NDArray[np.bool_],
     at: Ints,
     code: Int32,
-    names: Words,
+    vertex: Int32,
+    n_vertices: int,
     corners: Floats,
     places: npt.NDArray[np.uint32],
     neighbour: Int32,
@@ -374,8 +402,8 @@ def _number(
 ) -> Mesh:
     """Number vertices and edges."""
     slot_edge, first, before, edge_facets = _number_edges(at, neighbour)
-    _join_at_infinity(names, corners, places, slot_edge, code, at)
-    leader, vertex = number_names(names, first.size)  # there are no more vertices than edges
+    _join_at_infinity(vertex, corners, places, slot_edge, code, at)
+    leader = _renumber(vertex, n_vertices)
     return Mesh(
         corners[places[leader]], code[first], edge_facets, np.column_stack([vertex[before], vertex[first]]),
         layer, parent, flips, at, slot_edge, vertex, tie, start,
@@ -414,9 +442,9 @@ def _number_edges(at, neighbour):
 
 
 def _join_at_infinity(
-    names: Words, corners: Floats, places: npt.NDArray[np.uint32], slot_edge: Int32, code: Int32, at: Ints
+    vertex: Int32, corners: Floats, places: npt.NDArray[np.uint32], slot_edge: Int32, code: Int32, at: Ints
 ) -> None:
-    """Give one name to corners at infinity that end the same edge, in place.
+    """Give one number to corners at infinity that end the same edge, in place.
 
     Where rows depend on each other several strips may end in one point at infinity, and each has named it after itself. An
     edge of an event has at most one end there, so all corners at infinity of the places of one edge are the same point.
@@ -431,9 +459,9 @@ def _join_at_infinity(
     place = np.concatenate([infinite, _after(infinite, at)])  # a corner ends one edge of its facet and begins the next
     event = code[place] >= 0
     corner, edge = corner[event], slot_edge[place[event]]
-    unique, label = np.unique(names[infinite], return_inverse=True)
+    unique, label = np.unique(vertex[infinite], return_inverse=True)
     which = label[np.searchsorted(infinite, corner)]
     graph = coo_array((np.ones(edge.size), (which, edge)), shape=(unique.size, int(slot_edge.max()) + 1)).tocsr()
     _, group = connected_components(graph @ graph.T, directed=False)
     _, first = np.unique(group, return_index=True)
-    names[infinite] = unique[first[group]][label]
+    vertex[infinite] = unique[first[group]][label]

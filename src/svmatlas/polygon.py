@@ -65,6 +65,7 @@ from svmatlas.facet import (
     SIZE,
     SLOPES,
     SLOT,
+    SURPLUS,
     SWAY_BETA,
     SWAYS,
     TARGET_LO,
@@ -609,28 +610,40 @@ TOLD_APART = 1e60
 
 
 @kernel
+def _surplus(table, first, end, v):
+    """By how much lines of the table exceed their error bounds at a corner: s > bound of _value as a loop without branches."""
+    h0, h1, h2, out = table[0, first:end], table[1, first:end], table[2, first:end], table[SURPLUS, first:end]
+    e0, e1, e2 = table[3, first:end], table[4, first:end], table[5, first:end]
+    v0, v1, v2, d0, d1, d2, u = v[0], v[1], v[2], v[3], v[4], v[5], 4.0 * UNIT
+    for k in range(out.size):
+        bound = abs(h0[k]) * (d0 + u * v0) + abs(h1[k]) * (d1 + u * v1) + abs(h2[k]) * (d2 + u * v2)
+        bound += e0[k] * (v0 + d0) + e1[k] * (v1 + d1) + e2[k] * (v2 + d2)
+        out[k] = h0[k] * v0 + h1[k] * v1 + h2[k] * v2 - bound
+
+
+@kernel
 def _check_few(t, j):
     """The same for the lines of M and of the pencil."""
     worst, least = NONE, 0.0
-    m, table, members, counts, v = t.counts[SIZE], t.table, t.members, t.counts, t.corner[0, j]
-    end = table.shape[0] - 2
-    first = end - 2 * t.rows.shape[1]
-    for n in range(2 * m + 2):
-        row, k = first + n, np.int64(0)
-        if n >= 2 * m:
-            row, k = end + n - 2 * m, counts[PENCIL + n - 2 * m]
-            if k < 0:
+    table, v = t.table, t.corner[0, j]
+    last = table.shape[1] - 2
+    for part in range(2):
+        first = last - 2 * t.rows.shape[1] if part == 0 else last
+        end = first + 2 * t.counts[SIZE] if part == 0 else last + 2
+        _surplus(table, first, end, v)
+        surplus = table[SURPLUS, first:end]
+        for n in range(surplus.size):
+            if surplus[n] > 0.0:
                 continue
-        h = table[row]
-        s, bound, size = _value(h[0], h[1], h[2], h[3], h[4], h[5], v)
-        if s > bound:
-            continue
-        if n < 2 * m:
-            k = 2 * members[MEMBER, n >> 1] + (n & 1)
-        if not s < -bound:
-            _list(t, k)
-        elif s < least * size:
-            worst, least = k, s / size
+            k = 2 * t.members[MEMBER, n >> 1] + (n & 1) if part == 0 else t.counts[PENCIL + n]
+            h = table[:, first + n]
+            s, bound, size = _value(h[0], h[1], h[2], h[3], h[4], h[5], v)
+            if s > bound or k < 0:
+                continue
+            if not s < -bound:
+                _list(t, k)
+            elif s < least * size:
+                worst, least = k, s / size
     return worst
 
 
