@@ -717,7 +717,17 @@ def cosines(t, beta, out):
 def _score_32(unit, weights, out):
     """As _score, in single precision."""
     out[:] = np.float32(0.0)
-    for j in range(0, unit.shape[0], 4):
+    d = unit.shape[0]
+    for j in range(0, d - d % 8, 8):
+        s0, s1, s2, s3 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
+        s4, s5, s6, s7 = weights[j + 4], weights[j + 5], weights[j + 6], weights[j + 7]
+        c0, c1, c2, c3, c4, c5, c6, c7 = (
+            unit[j], unit[j + 1], unit[j + 2], unit[j + 3], unit[j + 4], unit[j + 5], unit[j + 6], unit[j + 7],
+        )  # fmt: skip
+        for i in range(out.size):
+            x = (s0 * c0[i] + s1 * c1[i]) + (s2 * c2[i] + s3 * c3[i])
+            out[i] += x + ((s4 * c4[i] + s5 * c5[i]) + (s6 * c6[i] + s7 * c7[i]))
+    for j in range(d - d % 8, d, 4):
         s0, s1, s2, s3 = weights[j], weights[j + 1], weights[j + 2], weights[j + 3]
         c0, c1, c2, c3 = unit[j], unit[j + 1], unit[j + 2], unit[j + 3]
         for i in range(out.size):

@@ -64,6 +64,7 @@ from svmatlas.facet import (
     REFINED,
     SIGN,
     TARGET_LO,
+    WEIGHT,
     Data,
     L,
     P,
@@ -102,11 +103,11 @@ States = npt.NDArray[np.int8]
 FULL, PAUSED = 4, 5
 """Two more outcomes (beside those of polygon.py): there is no room for more facets; more is not asked for, or not now."""
 
-SMALL, LARGE = 2**11, 2**15
-"""Facets for which there is room at first, with few candidates and with many; memory is taken as facets come."""
+SMALL = 2**11
+"""Facets for which there is room at least; memory is taken as facets come."""
 
-MANY = 100
-"""Candidates that are many."""
+SPARE = 1.25
+"""Room for a tile, as a multiple of what the largest before it needed."""
 
 CHUNK = 4096
 """Facets closed between two looks at the clock: some 0.05 s."""
@@ -299,10 +300,10 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
     return Arena(**arrays, block=block)
 
 
-def larger(arena: Arena) -> Arena:
-    """The same facets with room for twice as many."""
+def larger(arena: Arena, room: int) -> Arena:
+    """The same facets with room for more."""
     n, (_, n_candidates), d = arena.key.size, arena.state.shape, arena.pull.shape[3] - 1
-    new = make_arena(2 * n, n_candidates, d, arena.beta.size > 0, np.empty(0, dtype=np.uint8))
+    new = make_arena(room, n_candidates, d, arena.beta.size > 0, np.empty(0, dtype=np.uint8))
     done, named, seats, free, told = arena.counts[:5]
     used = {"state": seats, "pull": seats, "holders": seats, "free": free, "told": told, "at": done + 1}
     used |= dict.fromkeys(("order", "tie", "coarse"), done)
@@ -598,8 +599,12 @@ def _next(arena):
     counts = arena.counts
     for queue in range(4):
         while counts[FRONT + queue] < counts[END + queue]:
-            f = arena.queue[queue, counts[FRONT + queue]]
-            counts[FRONT + queue] += 1
+            if queue == LONE:
+                counts[END + queue] -= 1
+                f = arena.queue[queue, counts[END + queue]]
+            else:
+                f = arena.queue[queue, counts[FRONT + queue]]
+                counts[FRONT + queue] += 1
             if arena.last_told[f] == CLOSED_SINCE:
                 continue
             if queue == LONE and arena.met[f, 0] > 1:
@@ -836,6 +841,16 @@ def states_of(facets, parent, flips, start):
 
 
 @entry
+def _public(code, which, names):
+    """Codes of candidates and sides of a tile -> codes of all points and names of sides."""
+    out = np.empty_like(code)
+    for k in range(code.size):
+        c = code[k]
+        out[k] = 2 * which[c >> 1] + (c & 1) if c >= 0 else -1 - names[-1 - c]
+    return out
+
+
+@entry
 def pull_of(data, state, pull):
     """The pulls of a partition (for Python)."""
     sum_pull(data.rows, data.point, data.axis, state, pull)
@@ -893,7 +908,8 @@ class Engine:
         self.exact: ExactProblem | None = None
         self.drift = drift_of(data, 1)
         self.stopped = False  # no more facets are wanted
-        self.blocks: list[tuple[int, npt.NDArray[np.uint8]]] = []  # for tiles to come: facets there is room for, and memory
+        self.room = SMALL  # facets for which the next tile is to have room, and
+        self.blocks: list[npt.NDArray[np.uint8]] = []  # memory that it may use
         self.n_refined = 0
         self.n_exact = 0
 
@@ -911,16 +927,13 @@ class Engine:
 
         ``place`` are homogeneous costs in that facet, if known.
         """
-        which, centre, slack = self._sort(region, start, place, frame.which)
+        which, centre, slack = self._sort(start, place, frame.which)
         data = subset(self.wide, which)
         space = make_space(data, region)
         space.centre[: centre.size], space.slack[:] = centre, slack
         axes = _widen(frame.axes)
-        fresh = LARGE if which.size > MANY else SMALL, np.empty(0, dtype=np.uint8)
-        room, block = self.blocks.pop() if self.blocks else fresh
-        while room > max(capacity, SMALL):
-            room //= 2
-        arena = make_arena(min(capacity, room), which.size, data.rows.shape[1], self.betas, block)
+        block = self.blocks.pop() if self.blocks else np.empty(0, dtype=np.uint8)
+        arena = make_arena(min(capacity, self.room), which.size, data.rows.shape[1], self.betas, block)
         self._plant(arena, start, which)
         arena.counts[LAYERED] = max_facets < np.inf  # these are the first facets then
         words = self.words.reshape(-1, 2)[which].ravel()
@@ -933,8 +946,8 @@ class Engine:
             self.n_refined += int(space.tally[N_REFINED])
             done, f = int(arena.counts[DONE]), int(arena.counts[HAND])
             answers = answers if f == last else answers[:0]  # they were for one facet
-            if outcome == FULL and 2 * arena.key.size <= capacity:
-                arena = larger(arena)
+            if outcome == FULL and arena.key.size < capacity:
+                arena = larger(arena, min(2 * arena.key.size, capacity))
                 continue
             if outcome == PAUSED and done < max_facets and time.monotonic() < deadline and not self.stopped:
                 continue
@@ -947,19 +960,23 @@ class Engine:
             sets = [np.flatnonzero(state == s).tolist() for s in (MARGIN, INSIDE)]
             raise EngineError(f"a facet without area (outcome {outcome}): margin {sets[0]}, inside {sets[1]}")
         facets = self._compact(region, start, which, arena, outcome)
-        self.blocks.append((max(SMALL, arena.key.size), arena.block))
+        self.room = max(self.room, int(SPARE * arena.counts[NAMED]))
+        self.blocks.append(arena.block)
         return facets
 
-    def _sort(self, region: Region, start: States, place: Floats | None, which: Ints) -> tuple[Ints, Floats, Floats]:
-        """The candidates, those first that are nearest to their lines at some costs; the weights there, and the slacks."""
+    def _sort(self, start: States, place: Floats | None, which: Ints) -> tuple[Ints, Floats, Floats]:
+        """The candidates, those first that are nearest to their lines at some costs; the weights there, and the slacks.
+
+        All weights would do; these are the solution but for the jitter.
+        """
         if place is None:
             return which, np.zeros(self.data.rows.shape[1]), np.zeros(which.size)
-        _, (maps,) = affine_maps(self.data, region, start[None], jitter=1.0, accuracy=1.0)
-        centre = place @ maps / place[L]
-        norm, length = self.data.point[NORM, which], np.linalg.norm(centre)
-        score = self.data.rows[which] @ centre - (1.0 + self.data.point[TARGET_LO, which])
-        score = np.where(start[which] == MARGIN, 0.0, np.where(start[which] == OUTSIDE, score, -score))
-        slack = (score - ROUNDING * (1.0 + norm * length)) / norm
+        rows, point, margin = self.data.rows, self.data.point, self.data.rows[start == MARGIN]
+        pull = ((start == INSIDE) * point[WEIGHT] * place[self.data.axis] / place[L]) @ rows
+        centre = pull + np.linalg.lstsq(margin, 1.0 - margin @ pull, rcond=None)[0]
+        rows, (norm, low), state = rows[which], point[: TARGET_LO + 1, which], start[which]
+        score = (rows @ centre - (1.0 + low)) * np.array([1.0, -1.0, 0.0])[state]  # OUTSIDE, INSIDE, MARGIN
+        slack = (score - ROUNDING * (1.0 + norm * np.linalg.norm(centre))) / norm
         slack = np.where(slack > 0, slack, 0.0)
         order = np.argsort(slack, kind="stable")
         return which[order], centre, slack[order]
@@ -1024,8 +1041,7 @@ class Engine:
             arena.corner[place] = np.where(known, 0.0, np.maximum(corners, 0.0))
             arena.tie[f] = tie
             self.n_exact += len(codes)
-        code = _rename(arena.code[:end], which.astype(np.int32))
-        code[code < 0] = -1 - region.name[-1 - code[code < 0]]
+        code = _public(arena.code[:end], which, region.name)
         beta = arena.beta[:end, : self.data.rows.shape[1]]
         order = arena.order[:n]
         number = np.full(arena.counts[NAMED] + 1, -1, dtype=np.int32)  # the last is that of no parent

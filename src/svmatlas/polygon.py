@@ -1295,10 +1295,14 @@ def is_suspect(corner, n):
             size = a0 * (b1 * c2 + b2 * c1) + a1 * (b2 * c0 + b0 * c2) + a2 * (b0 * c1 + b1 * c0)
             if abs(det) > area * size:
                 area = abs(det) / size
-            length = max(_difference(a1 * b2, a2 * b1), _difference(a2 * b0, a0 * b2), _difference(a0 * b1, a1 * b0))
-            diameter = max(diameter, length)
         if area > 4.0 * THIN:  # relative differences are at most 1, so it is not thin, and too large to be short
             return False
+    for i in range(n):
+        a0, a1, a2 = corner[i, 0], corner[i, 1], corner[i, 2]
+        for j in range(i):
+            b0, b1, b2 = corner[j, 0], corner[j, 1], corner[j, 2]
+            length = max(_difference(a1 * b2, a2 * b1), _difference(a2 * b0, a0 * b2), _difference(a0 * b1, a1 * b0))
+            diameter = max(diameter, length)
     return area < THIN * diameter or diameter < THIN
 
 

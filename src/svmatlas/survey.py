@@ -19,8 +19,9 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from svmatlas.compiled import entry
 from svmatlas.facet import CUT, INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q
-from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, before_in, facet_of, make_words, uncertain
+from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, make_words, uncertain
 from svmatlas.maps import affine_maps
 from svmatlas.polygon import EMPTY
 from svmatlas.problem import Bounds, Problem, make_region, make_tile
@@ -150,7 +151,6 @@ class Surveyor:
                         continue
                     facets, visited = result
                     self.n_tiles += 1
-                    self.remember(facets)
                     total += facets.key.size
                     if max_facets < np.inf:
                         keys.append(facets.key)
@@ -168,7 +168,10 @@ class Surveyor:
     def _visit(self, visit: Callable[[Bounds, Facets], T], tile: Bounds, *options: Any) -> tuple[Facets, T] | list[Bounds]:
         """Explore a tile and make of it what is wanted."""
         facets = self.explore(tile, *options)
-        return facets if isinstance(facets, list) else (facets, visit(tile, facets))
+        if isinstance(facets, list):
+            return facets
+        self.remember(facets)
+        return facets, visit(tile, facets)
 
     def explore(
         self,
@@ -226,23 +229,10 @@ class Surveyor:
 
     def remember(self, facets: Facets) -> None:
         """The facets with the longest edges on each cut of a tile."""
-        on_cut = np.flatnonzero(facets.code <= -1 - CUT)
-        if on_cut.size == 0:
-            return
-        facet, before = facet_of(on_cut, facets.at), before_in(on_cut, facets.at)
-        finite = (facets.corner[on_cut, 2] > 0) & (facets.corner[before, 2] > 0)
-        on_cut, before, facet = on_cut[finite], before[finite], facet[finite]
-        ends = [self.problem.to_user(facets.corner[k]) for k in (before, on_cut)]
-        a, b = (end[:, :2] / end[:, 2:] for end in ends)
-        length = np.abs(a - b) / (a + b)
-        for axis in range(2):  # an edge on a cut changes one of the costs only
-            edges = np.flatnonzero(length[:, axis] > length[:, 1 - axis])
-            fixed = np.round(a[edges, 1 - axis], 12)
-            for value in np.unique(fixed):
-                k = edges[fixed == value][np.argmax(length[edges[fixed == value], axis])]
-                middle = (a[k] + b[k]) / 2
-                seed = (float(middle[0]), float(middle[1])), facets.state(int(facet[k]))
-                self.seeds.appendleft(seed)
+        for facet, before, after in longest_on_cuts(facets.at, facets.code, facets.corner).tolist():
+            if facet >= 0:
+                a, b = self._costs(facets.corner[[before, after]])
+                self.seeds.appendleft(((float(a[0] + b[0]) / 2, float(a[1] + b[1]) / 2), facets.state(facet)))
 
     @property
     def _unit(self) -> float:
@@ -347,6 +337,28 @@ class Surveyor:
         except EngineError:  # the costs are where facets meet
             return state_at(self.problem, *goal)
         return state
+
+
+@entry
+def longest_on_cuts(at, code, corner):
+    """For each side of a tile that is a cut the facet with the longest edge there, relative to its costs, and its ends.
+
+    Rows of -1 for other sides.
+    """
+    out, longest = np.full((CUT, 3), -1), np.zeros(CUT)
+    for f in range(at.size - 1):
+        before = at[f + 1] - 1
+        for k in range(at[f], at[f + 1]):
+            side = -1 - code[k] - CUT
+            if side >= 0 and corner[k, 2] > 0.0 and corner[before, 2] > 0.0:
+                a, b = corner[before], corner[k]
+                x = abs(a[0] * b[2] - b[0] * a[2]) / (a[0] * b[2] + b[0] * a[2])
+                y = abs(a[1] * b[2] - b[1] * a[2]) / (a[1] * b[2] + b[1] * a[2])
+                if max(x, y) > longest[side]:
+                    longest[side] = max(x, y)
+                    out[side, 0], out[side, 1], out[side, 2] = f, before, k
+            before = k
+    return out
 
 
 def _is_along(a: tuple[float, float], b: tuple[float, float]) -> bool:
