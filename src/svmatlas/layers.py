@@ -103,8 +103,8 @@ States = npt.NDArray[np.int8]
 FULL, PAUSED = 4, 5
 """Two more outcomes (beside those of polygon.py): there is no room for more facets; more is not asked for, or not now."""
 
-SMALL = 2**11
-"""Facets for which there is room at least; memory is taken as facets come."""
+SMALL, LARGE = 2**11, 2**15
+"""Facets for which there is room at first, with few points and with many; memory is taken as facets come."""
 
 SPARE = 1.25
 """Room for a tile, as a multiple of what the largest before it needed."""
@@ -908,7 +908,7 @@ class Engine:
         self.exact: ExactProblem | None = None
         self.drift = drift_of(data, 1)
         self.stopped = False  # no more facets are wanted
-        self.room = SMALL  # facets for which the next tile is to have room, and
+        self.room = int(np.clip(64 * data.rows.shape[0], SMALL, LARGE))  # facets for which the next tile is to have room, and
         self.blocks: list[npt.NDArray[np.uint8]] = []  # memory that it may use
         self.n_refined = 0
         self.n_exact = 0

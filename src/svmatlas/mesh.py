@@ -336,6 +336,9 @@ def _walk_layers(table, value, keys, at, code, vertex, n_vertices, corner, place
     layer, parent = np.zeros(keys.size, np.int32), np.full(keys.size, -1, np.int32)
     flips = np.full((keys.size, 2), -1, np.int32)
     seen = np.zeros(n_vertices, np.bool_)
+    for f in range(keys.size):
+        if at[f] == at[f + 1]:  # only a part of it is known
+            value[find(table, keys[f])] = -1
     order[0], n = value[find(table, start)], 1
     number[order[0]] = 0
     for f in range(keys.size):
@@ -354,8 +357,6 @@ def _walk_layers(table, value, keys, at, code, vertex, n_vertices, corner, place
                 if key == np.uint64(0):
                     continue
                 h = value[find(table, key)]
-                if h >= 0 and at[h] == at[h + 1]:  # only a part of it is known
-                    h = -1
                 if step == 0:
                     neighbour[k] = h if h >= 0 else OPEN
                 if h < 0 or number[h] >= 0:
