@@ -65,7 +65,7 @@ HIGH, LOW, SWAY = 0, 1, 2
 BASIS, TRIANGLE, INVERSE = 0, 1, 2
 ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
-SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, REDUCED, KEPT = 0, 1, 2, 4, 6, 7, 8, 9, 10
+SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, REDUCED, KEPT, NEAR = 0, 1, 2, 4, 6, 7, 8, 9, 10, 11
 SCORES, SIGNS, TIED = 3, 4, 5
 SURPLUS = 6
 PER_NORM, JITTERS, AXES, SIGNS_32, WEIGHTS, COSINES, SLOPES, PER_SLOPE, SWAYS, VALUES, ERRORS, FOLDED = range(12)
@@ -137,7 +137,8 @@ class Task(NamedTuple):
     counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
                                     FILLED see fill_score; ANCHOR P or Q if M is all of that class (see there), else -1;
                                     SIGNED see sign_points; REDUCED as FILLED if the two lines of the pencil are known;
-                                    KEPT columns of ``square`` that are those of the first points of M
+                                    KEPT columns of ``square`` that are those of the first points of M; NEAR the points that
+                                    the pencil was chosen from are those with smaller numbers
 
     and the polygon (first half) with the one that a clip makes of it (second half):
 
@@ -235,7 +236,7 @@ def make_space(data: Data, region: Region) -> Space:
         single=single,
         bound=np.zeros((4, 4)),
         table=table,
-        counts=np.zeros(11, i),
+        counts=np.zeros(12, i),
         edge=np.zeros((2, 4, cap), i),
         corner=np.zeros((2, cap, 6)),
         listed=np.zeros(2 * cap, i),

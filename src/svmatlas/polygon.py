@@ -49,6 +49,7 @@ from svmatlas.facet import (
     N_LISTED,
     N_PULL,
     N_REFINED,
+    NEAR,
     NORM,
     OUTSIDE,
     PENCIL,
@@ -489,15 +490,21 @@ def _leave_out(t, j, score):
 
 
 @kernel
-def _check_scores(t, j):
-    """A score line that corner j violates, or NONE; undecided ones are listed."""
-    v = t.corner[0, j]
+def _score_error(t, v):
+    """Error bound of scores at a corner: a part for each unit of a row's length, and a fixed part."""
     tiny = (t.columns.shape[0] + 6) * UNIT
     per_norm = 0.0
     for c in range(3):
         size, d = t.bound[LENGTH, c], v[3 + c]
         per_norm += (t.bound[ETA, c] + tiny * size) * (v[c] + d) + size * d
-    fixed = 8.0 * UNIT * v[2] + 2.0 * v[5]
+    return per_norm, 8.0 * UNIT * v[2] + 2.0 * v[5]
+
+
+@kernel
+def _check_scores(t, j):
+    """A score line that corner j violates, or NONE; undecided ones are listed."""
+    v = t.corner[0, j]
+    per_norm, fixed = _score_error(t, v)
     sign_points(t)
     n = weights_at(t, v[0], v[1], v[2], per_norm + fixed / t.shortest)
     if t.counts[ANCHOR] >= 0:  # single precision would leave all tied points open
@@ -821,7 +828,7 @@ def _bound_all(t):
     which on the side is certain.
     """
     sign_points(t)
-    n, single, d = t.state.size, t.single, t.columns.shape[0]
+    n, single, d = t.counts[NEAR], t.single, t.columns.shape[0]
     slope, per_slope, rest, inverse = single[SLOPES, :n], single[PER_SLOPE], single[COSINES, :n], single[PER_NORM]
     signs, value, error = single[SIGNS_32], single[VALUES], single[ERRORS]
     length_u, length = cosines(t, t.column[BETA, U], slope), cosines(t, t.column[BETA, L], rest)
@@ -846,7 +853,8 @@ def _bound_all(t):
         _error_tied(per_slope[:n], jitter, axis, anchor, per_sway, scale, value, es, e, e0, error)
     for k in range(t.counts[SIZE]):
         i = t.members[MEMBER, k]
-        slope[i], value[i], error[i] = 1.0, -HUGE, 0.0
+        if i < n:
+            slope[i], value[i], error[i] = 1.0, -HUGE, 0.0
     return np.float32(4.0) * es
 
 
@@ -919,7 +927,7 @@ def _largest_low(slope, signs, value, error, least, side, out):
 @kernel
 def _list_tight(t):
     """List all points whose bounds may be the tightest, or whose side is not certain."""
-    least, n = _bound_all(t), t.state.size
+    least, n = _bound_all(t), t.counts[NEAR]
     slope, signs, value, error = t.single[SLOPES, :n], t.single[SIGNS_32], t.single[VALUES], t.single[ERRORS]
     beyond = t.single[FOLDED, :n]
     lower = _largest_low(slope, signs, value, error, least, ONE, beyond)
@@ -1175,12 +1183,50 @@ def _pencil_known(t, hints):
     return True
 
 
+ALL, ONLY_NEAR = np.arange(2)
+"""Points that a pencil is chosen from."""
+
+
 @kernel
-def find_pencil(t, hints):
-    """Tabulate the lines of the pencil, which are looked for once in a facet; False if that takes exact arithmetic."""
-    if t.counts[REDUCED] != t.counts[FILLED]:
-        if not _pencil_known(t, hints) and _reduce_pencil(t) == ASKING:
+def _look_near(t, hints):
+    """Choose the pencil from those points that are not certainly on their side at known corners, and some more."""
+    most = np.int64(0)
+    for k in range(hints.shape[0]):
+        if hints[k, 2] >= 0:
+            v = t.known[hints[k, 2]]
+            most = max(most, weights_at(t, v[0], v[1], v[2], 0.0))
+    if most > 0:
+        t.counts[NEAR] = min(t.state.size, most + most // 8 + BLOCK)
+
+
+@kernel
+def _is_near(t):
+    """Are all points that the pencil was not chosen from certainly on their side at all corners?"""
+    for j in range(t.tally[N_CORNERS] if t.counts[NEAR] < t.state.size else 0):
+        v = t.corner[0, j]
+        per_norm, fixed = _score_error(t, v)
+        if weights_at(t, v[0], v[1], v[2], per_norm + fixed / t.shortest) > t.counts[NEAR]:
             return False
+    return True
+
+
+@kernel
+def find_pencil(t, hints, near):
+    """Tabulate the lines of the pencil, which are looked for once in a facet; False if that takes exact arithmetic.
+
+    ``near``: ONLY_NEAR if it is enough to look among the points that are near the known corners, else ALL.
+    """
+    if t.counts[REDUCED] != t.counts[FILLED]:
+        t.counts[NEAR] = t.state.size
+        if not _pencil_known(t, hints):
+            if near == ONLY_NEAR and not _pencil_answered(t):
+                _look_near(t, hints)
+            outcome = _reduce_pencil(t)
+            if outcome == ASKING and t.counts[NEAR] < t.state.size:  # answers are to hold for all points
+                t.counts[NEAR], t.tally[N_ASKED] = t.state.size, 0
+                outcome = _reduce_pencil(t)
+            if outcome == ASKING:
+                return False
         t.counts[REDUCED] = t.counts[FILLED]
     for side in range(2):
         if t.counts[PENCIL + side] >= 0:
@@ -1191,8 +1237,19 @@ def find_pencil(t, hints):
 @kernel
 def _attempt(t, hints):
     """Close the facet with the precision that its maps have."""
+    outcome = _attempt_with(t, hints, ONLY_NEAR)
+    if outcome == CLOSED and t.counts[SIZE] == t.rank - 1 and not _is_near(t):
+        t.counts[REDUCED] = 0
+        t.counts[PENCIL : PENCIL + 2] = -1
+        outcome = _attempt_with(t, hints, ALL)
+    return outcome
+
+
+@kernel
+def _attempt_with(t, hints, near):
+    """The same with the pencil chosen from all points, or those near the known corners."""
     t.tally[N_ASKED] = 0
-    if t.counts[SIZE] == t.rank - 1 and not find_pencil(t, hints):
+    if t.counts[SIZE] == t.rank - 1 and not find_pencil(t, hints, near):
         return ASKING
     if not _start_from(t, hints):
         _start(t)

@@ -222,17 +222,17 @@ def _check_weights(sample_weight: Any, n: int, sign: Floats) -> Floats:
 def _join(X: Any, kernel: Kernel, bias: float, weight: Floats) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Number the distinct rows of X in order of appearance; returns (number of each row, first row of each number)."""
     number = np.full(X.shape[0], DROPPED, dtype=np.intp)
-    zeros = kernel.name == "linear" and bias == 0
+    zeros, sparse = kernel.name == "linear" and bias == 0, issparse(X)
     seen: dict[bytes, int] = {}
     first: list[int] = []
     for i in np.flatnonzero(weight > 0):
-        part = slice(X.indptr[i], X.indptr[i + 1]) if issparse(X) else i
-        values = X.data[part] if issparse(X) else X[i]
+        part = slice(X.indptr[i], X.indptr[i + 1]) if sparse else i
+        values = X.data[part] if sparse else X[i]
         if zeros and not values.any():
             number[i] = ZERO
             continue
         key = hashlib.blake2b((values + 0.0).tobytes(), digest_size=16)  # -0.0 is 0.0
-        if issparse(X):
+        if sparse:
             key.update(X.indices[part].tobytes())
         number[i] = seen.setdefault(key.digest(), len(first))
         if number[i] == len(first):

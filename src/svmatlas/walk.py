@@ -59,6 +59,7 @@ from svmatlas.facet import (
 from svmatlas.guess import guess
 from svmatlas.layers import EngineError, cross, crossed, move, pull_of
 from svmatlas.polygon import (
+    ALL,
     ASK,
     ASKING,
     BROKEN,
@@ -110,7 +111,7 @@ def _attempt(t, line, goal):
     """The line through which the path leaves, with the precision that the maps have."""
     t.tally[N_ASKED] = 0
     t.tally[CROSS] = NO_CODE
-    if t.counts[SIZE] == t.rank - 1 and not find_pencil(t, t.edge[0, :0]):
+    if t.counts[SIZE] == t.rank - 1 and not find_pencil(t, t.edge[0, :0], ALL):
         return ASKING, goal
     code = goal
     for _ in range(t.edge.shape[2] + t.members.shape[1]):  # each line is nearer than the one before
