@@ -94,9 +94,8 @@ class Joiner:
         del order, piece, counts, at, first
         start = self._find_root(start, key[np.diff(whole_at) > 0])
         code = code[places]
-        leader, number = number_names(vertex[places], *make_table(places.size // 2 + 1))  # most vertices are of four facets
-        n_vertices = leader.size
-        del vertex, leader
+        number, n_vertices = _number_vertices(vertex, places)
+        del vertex
         order, layer, parent, flips, neighbour = _walk_layers(
             *table, key, whole_at, code, number, n_vertices, corner, places, self.words, self.engine.data.axis,
             self.region.axis, key_of(start, self.words),
@@ -166,7 +165,7 @@ class _Growing:
 
 
 def make_table(most: int) -> tuple[Words, Int32]:
-    """An empty table for so many names, or almost twice as many if need be, and the numbers that it will find."""
+    """An empty table for so many names, and the numbers that it will find."""
     size = 1 << max(3, (2 * most - 1).bit_length())
     return np.zeros(size, dtype=np.uint64), np.full(size, -1, dtype=np.int32)
 
@@ -188,9 +187,34 @@ def number_names(names, table, value):
     return first[:n].copy(), number
 
 
+def _number_vertices(names: Words, places: npt.NDArray[np.uint32]) -> tuple[Int32, int]:
+    """Number equal names of the corners at some places: the number of each, and how many there are."""
+    most = places.size // 4 + 1  # most vertices are of four facets
+    while True:
+        number, n = _number_places(names, places, *make_table(most))
+        if n >= 0:
+            return number, n
+        most *= 2
+
+
+@entry
+def _number_places(names, places, table, value):
+    """As ``number_names``, at some places; -1 for their number if the table is too small."""
+    number, n = np.empty(places.size, np.int32), 0
+    for k in range(places.size):
+        where = find(table, names[places[k]])
+        if value[where] < 0:
+            table[where], value[where] = names[places[k]], n
+            n += 1
+            if 4 * n > 3 * table.size:
+                return number, -1
+        number[k] = value[where]
+    return number, n
+
+
 @entry
 def _renumber(number, most):
-    """The same with numbers for names."""
+    """Number numbers in the order in which they appear, in place; returns the first place of each."""
     new, first = np.full(most, -1, np.int32), np.empty(most, np.int64)
     n = 0
     for k in range(number.size):
