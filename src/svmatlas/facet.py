@@ -65,10 +65,10 @@ HIGH, LOW, SWAY = 0, 1, 2
 BASIS, TRIANGLE, INVERSE = 0, 1, 2
 ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
-SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, REDUCED, KEPT, NEAR = 0, 1, 2, 4, 6, 7, 8, 9, 10, 11
-SCORES, SIGNS, TIED = 3, 4, 5
+SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, N_SIGNED, REDUCED, KEPT, NEAR = 0, 1, 2, 4, 6, 7, 8, 9, 10, 11, 12
+SCORES, TIED = 3, 4
 SURPLUS = 6
-PER_NORM, JITTERS, AXES, SIGNS_32, WEIGHTS, COSINES, SLOPES, PER_SLOPE, SWAYS, VALUES, ERRORS, FOLDED = range(12)
+PER_NORM, JITTERS, AXES, SIGNS, WEIGHTS, COSINES, SLOPES, PER_SLOPE, SWAYS, VALUES, ERRORS, FOLDED = range(12)
 CODE, CHECKED, SIGN, HINT = 0, 1, 2, 3
 N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
 
@@ -127,16 +127,15 @@ class Task(NamedTuple):
     column (13, 4, r)               PULL b, ALPHA A, BETA Beta of each column, their double-doubles; SCRATCH; RHO: rho,
                                     three scratch rows; SWAY: derivatives by the jitter
     square (3, r, r)                BASIS Q; TRIANGLE R, and R' below the diagonal; INVERSE R^-1
-    score (6, N)                    score lines, see fill_score; SCORES of all points at one corner; SIGNS -1 for I, else 1;
-                                    TIED scratch
+    score (5, N)                    score lines, see fill_score; SCORES of all points at one corner; TIED scratch
     single (12, N or d + 3)         in single precision: PER_NORM 1 / |x_i|; JITTERS of targets divided by |x_i|; AXES as axis;
-                                    SIGNS_32 as SIGNS; COSINES of all points with some WEIGHTS of length 1; of a pencil SLOPES
+                                    SIGNS -1 for I, else 1; COSINES of points with some WEIGHTS of length 1; of a pencil SLOPES
                                     with u and PER_SLOPE 1 / |these|, SWAYS with S, VALUES and ERRORS of bounds; FOLDED scratch
     bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA; ETA, LENGTH of SWAY_BETA_l
     table (7, n_sides + 2 r + 2)    lines with error bounds: sides, those of M, two of the pencil; SURPLUS of these at a corner
     counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
                                     FILLED see fill_score; ANCHOR P or Q if M is all of that class (see there), else -1;
-                                    SIGNED see sign_points; REDUCED as FILLED if the two lines of the pencil are known;
+                                    SIGNED, N_SIGNED see sign_points; REDUCED as FILLED if the lines of the pencil are known;
                                     KEPT columns of ``square`` that are those of the first points of M; NEAR the points that
                                     the pencil was chosen from are those with smaller numbers
 
@@ -232,11 +231,11 @@ def make_space(data: Data, region: Region) -> Space:
         members=np.full((3, n + d + 1), -1, i),
         column=np.zeros((13, 4, d)),
         square=np.zeros((3, d, d)),
-        score=np.zeros((6, n)),
+        score=np.zeros((5, n)),
         single=single,
         bound=np.zeros((4, 4)),
         table=table,
-        counts=np.zeros(12, i),
+        counts=np.zeros(13, i),
         edge=np.zeros((2, 4, cap), i),
         corner=np.zeros((2, cap, 6)),
         listed=np.zeros(2 * cap, i),
@@ -363,16 +362,15 @@ WHICH_BYTE, TOP_BYTE, ONE = np.uint64(0x0001020304050607), np.uint64(56), np.uin
 
 
 @kernel
-def sign_points(t):
-    """Fill rows SIGNS and SIGNS_32, once for a facet."""
-    if t.counts[SIGNED] == t.counts[FILLED]:
-        return
-    t.counts[SIGNED] = t.counts[FILLED]
-    state, signs, singles = t.state, t.score[SIGNS], t.single[SIGNS_32]
-    for i in range(state.size):
-        signs[i] = 1.0 - 2.0 * (state[i] == INSIDE)
-    for i in range(state.size):
-        singles[i] = signs[i]
+def sign_points(t, n):
+    """Fill row SIGNS for the first n points, once for a facet."""
+    if t.counts[SIGNED] != t.counts[FILLED]:
+        t.counts[SIGNED], t.counts[N_SIGNED] = t.counts[FILLED], 0
+    if n > t.counts[N_SIGNED]:
+        state, signs = t.state[t.counts[N_SIGNED] : n], t.single[SIGNS, t.counts[N_SIGNED] : n]
+        for i in range(state.size):
+            signs[i] = 1.0 - 2.0 * (state[i] == INSIDE)
+        t.counts[N_SIGNED] = n
 
 
 @sums

@@ -213,7 +213,8 @@ class Arena(NamedTuple):
     free: Int32  # rows that none needs
     parent: Int32  # (n,) the facet that named this one,
     flips: Int32  # (n, 2) and the codes crossed from there, -1 for none
-    deep: Int32  # (n,) numbers of all points that have moved since the start are less
+    start: States  # (K,) the partition of the first facet
+    deep: Int32  # (n,) numbers of all points that are not as at the start are less
     depth: Int32  # (n,) parents up to the first facet
     margin: Int32  # (n, 2) positives and negatives in M
     queue: Int32  # (4, n) facets that wait, see RINGED
@@ -267,6 +268,7 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
         "free": (np.int32, (n,)),
         "parent": (np.int32, (n,)),
         "flips": (np.int32, (n, 2)),
+        "start": (np.int8, (n_candidates,)),
         "deep": (np.int32, (n,)),
         "depth": (np.int32, (n,)),
         "margin": (np.int32, (n, 2)),
@@ -306,6 +308,7 @@ def larger(arena: Arena, room: int) -> Arena:
     new = make_arena(room, n_candidates, d, arena.beta.size > 0, np.empty(0, dtype=np.uint8))
     done, named, seats, free, told = arena.counts[:5]
     used = {"state": seats, "pull": seats, "holders": seats, "free": free, "told": told, "at": done + 1}
+    used["start"] = n_candidates
     used |= dict.fromkeys(("order", "tie", "coarse"), done)
     used |= dict.fromkeys(("code", "vertex", "corner", "beta"), arena.at[done])
     new.queue[:, :n] = arena.queue
@@ -365,6 +368,9 @@ def _cef(task, arena, f, hints):
     """Close facet f."""
     _sit(task, arena, f)
     task.state, task.pull, task.deep = arena.state[arena.seat[f]], arena.pull[arena.seat[f]], arena.deep[f]
+    while task.deep > 0 and task.state[task.deep - 1] == arena.start[task.deep - 1]:
+        task.deep -= 1
+    arena.deep[f] = task.deep
     return close_facet(task, hints)
 
 
@@ -984,6 +990,7 @@ class Engine:
     def _plant(self, arena: Arena, start: States, which: Ints) -> None:
         """The first facet."""
         arena.key[0], arena.state[0], arena.seat[0], arena.holders[0] = key_of(start, self.words), start[which], 0, 1
+        arena.start[:] = start[which]
         arena.deep[0], arena.depth[0], arena.parent[0], arena.flips[0], arena.last_told[0] = 0, 0, -1, -1, -1
         arena.margin[0], arena.met[0] = np.bincount(self.data.axis[start == MARGIN], minlength=2), 0
         pull_of(self.wide, start, arena.pull[0])

@@ -62,7 +62,6 @@ from svmatlas.facet import (
     SCRATCH,
     SIGN,
     SIGNS,
-    SIGNS_32,
     SIZE,
     SLOPES,
     SLOT,
@@ -486,7 +485,7 @@ def _leave_out(t, j, score):
             score[t.members[MEMBER, k]] = np.inf
     for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
         if 0 <= code >> 1 < score.size:
-            score[code >> 1] = np.inf * t.score[SIGNS, code >> 1]
+            score[code >> 1] = np.inf * t.single[SIGNS, code >> 1]
 
 
 @kernel
@@ -505,8 +504,8 @@ def _check_scores(t, j):
     """A score line that corner j violates, or NONE; undecided ones are listed."""
     v = t.corner[0, j]
     per_norm, fixed = _score_error(t, v)
-    sign_points(t)
     n = weights_at(t, v[0], v[1], v[2], per_norm + fixed / t.shortest)
+    sign_points(t, n)
     if t.counts[ANCHOR] >= 0:  # single precision would leave all tied points open
         return _check_doubles(t, j, n, per_norm, fixed)
     return _check_singles(t, j, n, per_norm, fixed)
@@ -526,7 +525,7 @@ def _check_singles(t, j, n, per_norm, fixed):
     With x = |x| e and beta = |beta| b the score is beyond its bound if e.b is by as much, divided by |x||beta|. That product
     of vectors of length 1 is good to d + 4 units; the bound adds its own rounding, and that of the difference.
     """
-    cosine, signs, inverse = t.single[COSINES, :n], t.single[SIGNS_32], t.single[PER_NORM]
+    cosine, signs, inverse = t.single[COSINES, :n], t.single[SIGNS], t.single[PER_NORM]
     length = cosines(t, t.column[SCRATCH, 0], cosine)
     if not per_norm < length:  # all is open
         return _check_doubles(t, j, n, per_norm, fixed)
@@ -548,7 +547,7 @@ def _check_singles(t, j, n, per_norm, fixed):
                 worst, least = code, s * length
             continue
         value, limit = score_one(t, i) - (v + jitter * t.point[TARGET_LO, i] * v), norm * per_norm + fixed
-        value *= t.score[SIGNS, i]
+        value *= signs[i]
         if value > limit:
             continue
         if not value < -limit:
@@ -571,7 +570,7 @@ def _count_short(cosine, signs, inverse, target, a, b):
 def _check_doubles(t, j, n, per_norm, fixed):
     """The same for the first n points, in doubles alone."""
     state, norm, low = t.state, t.point[NORM], t.point[TARGET_LO]
-    score, signs, target, jitter = t.score[SCORES, :n], t.score[SIGNS], t.corner[0, j, 2], t.jitter
+    score, signs, target, jitter = t.score[SCORES, :n], t.single[SIGNS], t.corner[0, j, 2], t.jitter
     score_all(t, score)
     _leave_out(t, j, score)
     _settle_tied(t, j, score)
@@ -827,10 +826,10 @@ def _bound_all(t):
     So upper bounds are negated, and the tightest is the largest. The unit is |Beta_l| / |u|. Returns |s_i| / |x_i||u| from
     which on the side is certain.
     """
-    sign_points(t)
     n, single, d = t.counts[NEAR], t.single, t.columns.shape[0]
+    sign_points(t, n)
     slope, per_slope, rest, inverse = single[SLOPES, :n], single[PER_SLOPE], single[COSINES, :n], single[PER_NORM]
-    signs, value, error = single[SIGNS_32], single[VALUES], single[ERRORS]
+    signs, value, error = single[SIGNS], single[VALUES], single[ERRORS]
     length_u, length = cosines(t, t.column[BETA, U], slope), cosines(t, t.column[BETA, L], rest)
     for i in range(n):
         per_slope[i] = ONE / abs(slope[i])
@@ -928,7 +927,7 @@ def _largest_low(slope, signs, value, error, least, side, out):
 def _list_tight(t):
     """List all points whose bounds may be the tightest, or whose side is not certain."""
     least, n = _bound_all(t), t.counts[NEAR]
-    slope, signs, value, error = t.single[SLOPES, :n], t.single[SIGNS_32], t.single[VALUES], t.single[ERRORS]
+    slope, signs, value, error = t.single[SLOPES, :n], t.single[SIGNS], t.single[VALUES], t.single[ERRORS]
     beyond = t.single[FOLDED, :n]
     lower = _largest_low(slope, signs, value, error, least, ONE, beyond)
     upper = _largest_low(slope, signs, value, error, least, -ONE, beyond)
