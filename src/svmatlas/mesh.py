@@ -7,6 +7,7 @@ edges and vertices: the result does not depend on the tiles. Partitions are reco
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -63,7 +64,7 @@ class Joiner:
         self.engine = engine
         self.words = engine.words
         self.region = region
-        self.parts: list[_Growing] = []
+        self.parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(6)]
         self.first: Facets | None = None
 
     def add(self, facets: Facets) -> None:
@@ -71,7 +72,6 @@ class Joiner:
         arrays: list[npt.NDArray[Any]] = [
             facets.key, facets.tie, np.diff(facets.at), facets.code, facets.vertex, facets.corner,
         ]  # fmt: skip
-        self.parts = self.parts or [_Growing(array) for array in arrays]
         for part, array in zip(self.parts, arrays, strict=True):
             part.append(array)
         self.first = self.first or facets
@@ -81,10 +81,15 @@ class Joiner:
 
         This is where memory is at its peak: corners are not moved until one is chosen for each vertex.
         """
-        key, tie, sizes, code, vertex, corner = (part.array() for part in self.parts)
-        self.parts.clear()
+        with make_pool(n_jobs) as pool:
+            return self._finish(start, pool)
+
+    def _finish(self, start: States, pool: Executor) -> Mesh:
+        corner, vertex, code, sizes, tie, key = (_take(part) for part in self.parts[::-1])  # the largest first
         at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         del sizes
+        named = pool.submit(_number_vertices, vertex)
+        del vertex
         table = make_table(key.size)
         first, piece = number_names(key, *table)
         counts = np.bincount(piece, minlength=first.size)
@@ -94,8 +99,8 @@ class Joiner:
         del order, piece, counts, at, first
         start = self._find_root(start, key[np.diff(whole_at) > 0])
         code = code[places]
-        number, n_vertices = _number_vertices(vertex, places)
-        del vertex
+        number, n_vertices = named.result()
+        number = number[places]
         order, layer, parent, flips, neighbour = _walk_layers(
             *table, key, whole_at, code, number, n_vertices, corner, places, self.words, self.engine.data.axis,
             self.region.axis, key_of(start, self.words),
@@ -106,11 +111,10 @@ class Joiner:
         suspect = _suspects(joined, at, corner, places)
         doubt = np.flatnonzero(suspect)
         parts = np.array_split(doubt, doubt.size // 1024 + 1)  # one, if only of none, so that the first map compiles all
-        with make_pool(n_jobs) as pool:
-            judged = [pool.submit(self._judge, part, suspect, parent, flips, start, at, code, tie) for part in parts]
-            mesh = _number(layer, parent, flips, tie, at, code, vertex, n_vertices, corner, places, neighbour, start)
-            for part in judged:
-                part.result()
+        judged = [pool.submit(self._judge, part, suspect, parent, flips, start, at, code, tie) for part in parts]
+        mesh = _number(layer, parent, flips, tie, at, code, vertex, n_vertices, corner, places, neighbour, start)
+        for part in judged:
+            part.result()
         return mesh
 
     def _judge(
@@ -142,28 +146,6 @@ class Joiner:
         return self.first.state(int(known[0]))
 
 
-class _Growing:
-    """An array to which others are appended: it grows in place, where the parts and their whole would take twice as much."""
-
-    def __init__(self, like: npt.NDArray[Any]) -> None:
-        self.memory = np.empty((0, *like.shape[1:]), dtype=like.dtype)
-        self.size = 0
-
-    def append(self, more: npt.NDArray[Any]) -> None:
-        end = self.size + len(more)
-        if end > len(self.memory):
-            self._resize(end + end // 16)
-        self.memory[self.size : end] = more
-        self.size = end
-
-    def array(self) -> npt.NDArray[Any]:
-        self._resize(self.size)
-        return self.memory
-
-    def _resize(self, size: int) -> None:
-        self.memory.resize((size, *self.memory.shape[1:]), refcheck=False)
-
-
 def make_table(most: int) -> tuple[Words, Int32]:
     """An empty table for so many names, and the numbers that it will find."""
     size = 1 << max(3, (2 * most - 1).bit_length())
@@ -174,11 +156,13 @@ def make_table(most: int) -> tuple[Words, Int32]:
 def number_names(names, table, value):
     """Number equal names in the order in which they appear: the first place of each number, and the number of each place.
 
-    The empty table that is given is that of all names then.
+    The empty table that is given is that of all names then, unless it is too small: then some places have no number.
     """
     first, number = np.empty(table.size, np.int64), np.empty(names.size, np.int32)
     n = 0
     for k in range(names.size):
+        if 4 * n > 3 * table.size:
+            break
         where = find(table, names[k])
         if value[where] < 0:
             table[where], value[where], first[n] = names[k], n, k
@@ -187,29 +171,22 @@ def number_names(names, table, value):
     return first[:n].copy(), number
 
 
-def _number_vertices(names: Words, places: npt.NDArray[np.uint32]) -> tuple[Int32, int]:
-    """Number equal names of the corners at some places: the number of each, and how many there are."""
-    most = places.size // 4 + 1  # most vertices are of four facets
+def _take(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Arrays as one; they are given up."""
+    whole = np.concatenate(parts)
+    parts.clear()
+    return whole
+
+
+def _number_vertices(names: Words) -> tuple[Int32, int]:
+    """Number equal names of corners: the number of each, and how many there are."""
+    most = names.size // 4 + 1  # most vertices are of four facets
     while True:
-        number, n = _number_places(names, places, *make_table(most))
-        if n >= 0:
-            return number, n
+        table, value = make_table(most)
+        first, number = number_names(names, table, value)
+        if 4 * first.size <= 3 * table.size:
+            return number, first.size
         most *= 2
-
-
-@entry
-def _number_places(names, places, table, value):
-    """As ``number_names``, at some places; -1 for their number if the table is too small."""
-    number, n = np.empty(places.size, np.int32), 0
-    for k in range(places.size):
-        where = find(table, names[places[k]])
-        if value[where] < 0:
-            table[where], value[where] = names[places[k]], n
-            n += 1
-            if 4 * n > 3 * table.size:
-                return number, -1
-        number[k] = value[where]
-    return number, n
 
 
 @entry
