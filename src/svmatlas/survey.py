@@ -36,8 +36,8 @@ T = TypeVar("T")
 EVENTS = 96
 """Events of a ray from cut to cut: a tile then has thousands of facets, and a hundredth of its time is the set-up.
 
-With more than USUAL points, N, it is (USUAL / N)^0.4 of that: there are more facets for each event then, and each takes longer
-with more candidates; but the smaller the tiles, the more facets are cut."""
+With more than USUAL points, N, it is (USUAL / N)^0.5 of that: there are more facets for each event then, and each takes
+longer, and more memory while it waits, with more candidates; but the smaller the tiles, the more facets are cut."""
 
 USUAL = 768
 """Points up to which tiles are as large as that."""
@@ -250,7 +250,7 @@ class Surveyor:
         for column, (lo, hi) in zip(cost.T, self.bounds, strict=True):
             inner = np.unique(column[(column > lo * (1 + APART)) & (column < hi * (1 - APART))])
             inner = inner[np.concatenate([[True], np.diff(inner) > APART * inner[1:]])] if inner.size else inner
-            count = inner.size // max(1, int(EVENTS * min(1.0, (USUAL / self.problem.n_points) ** 0.4)))
+            count = inner.size // max(1, int(EVENTS * min(1.0, (USUAL / self.problem.n_points) ** 0.5)))
             at = (np.arange(1, count) * inner.size) // max(count, 1)
             cuts.append([lo, *((inner[at] + inner[at - 1]) / 2).tolist(), hi])
         rows, columns = (list(pairwise(c)) for c in cuts)
