@@ -64,7 +64,7 @@ class Joiner:
         self.engine = engine
         self.words = engine.words
         self.region = region
-        self.parts: list[list[npt.NDArray[Any]]] = [[] for _ in range(6)]
+        self.parts: list[_Growing] = []
         self.first: Facets | None = None
 
     def add(self, facets: Facets) -> None:
@@ -72,6 +72,7 @@ class Joiner:
         arrays: list[npt.NDArray[Any]] = [
             facets.key, facets.tie, np.diff(facets.at), facets.code, facets.vertex, facets.corner,
         ]  # fmt: skip
+        self.parts = self.parts or [_Growing(array) for array in arrays]
         for part, array in zip(self.parts, arrays, strict=True):
             part.append(array)
         self.first = self.first or facets
@@ -85,7 +86,8 @@ class Joiner:
             return self._finish(start, pool)
 
     def _finish(self, start: States, pool: Executor) -> Mesh:
-        corner, vertex, code, sizes, tie, key = (_take(part) for part in self.parts[::-1])  # the largest first
+        key, tie, sizes, code, vertex, corner = (part.array() for part in self.parts)
+        self.parts.clear()
         at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
         del sizes
         named = pool.submit(_number_vertices, vertex)
@@ -101,6 +103,7 @@ class Joiner:
         code = code[places]
         number, n_vertices = named.result()
         number = number[places]
+        del named
         order, layer, parent, flips, neighbour = _walk_layers(
             *table, key, whole_at, code, number, n_vertices, corner, places, self.words, self.engine.data.axis,
             self.region.axis, key_of(start, self.words),
@@ -146,6 +149,28 @@ class Joiner:
         return self.first.state(int(known[0]))
 
 
+class _Growing:
+    """An array to which others are appended: it grows in place, where the parts and their whole would take twice as much."""
+
+    def __init__(self, like: npt.NDArray[Any]) -> None:
+        self.memory = np.empty((0, *like.shape[1:]), dtype=like.dtype)
+        self.size = 0
+
+    def append(self, more: npt.NDArray[Any]) -> None:
+        end = self.size + len(more)
+        if end > len(self.memory):
+            self._resize(end + end // 16)
+        self.memory[self.size : end] = more
+        self.size = end
+
+    def array(self) -> npt.NDArray[Any]:
+        self._resize(self.size)
+        return self.memory
+
+    def _resize(self, size: int) -> None:
+        self.memory.resize((size, *self.memory.shape[1:]), refcheck=False)
+
+
 def make_table(most: int) -> tuple[Words, Int32]:
     """An empty table for so many names, and the numbers that it will find."""
     size = 1 << max(3, (2 * most - 1).bit_length())
@@ -169,13 +194,6 @@ def number_names(names, table, value):
             n += 1
         number[k] = value[where]
     return first[:n].copy(), number
-
-
-def _take(parts: list[npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """Arrays as one; they are given up."""
-    whole = np.concatenate(parts)
-    parts.clear()
-    return whole
 
 
 def _number_vertices(names: Words) -> tuple[Int32, int]:
