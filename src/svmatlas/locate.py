@@ -14,6 +14,7 @@ import numpy.typing as npt
 from scipy.spatial import cKDTree
 
 from svmatlas.compiled import entry, kernel, owner
+from svmatlas.doubledouble import two_prod
 from svmatlas.mesh import Mesh
 
 Floats = npt.NDArray[np.float64]
@@ -48,7 +49,19 @@ def _beyond(a, b, c):
     size = (x + u) * c[0] + (y + v) * c[1] + (z + w) * c[2]
     if length < SHORT or size == 0.0:
         return np.inf
-    return ((x - u) * c[0] + (y - v) * c[1] + (z - w) * c[2]) / (size * length)
+    det = 0.0
+    for j in range(3):
+        k, l = (j + 1) % 3, (j + 2) % 3
+        det += _difference_of_products(a[k], b[l], a[l], b[k]) * c[j]
+    return det / (size * length)
+
+
+@kernel
+def _difference_of_products(a, b, c, d):
+    """A b - c d, rounded once: for short edges the products are almost equal."""
+    p, e = two_prod(a, b)
+    q, f = two_prod(c, d)
+    return (p - q) + (e - f)
 
 
 @kernel
