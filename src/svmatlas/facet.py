@@ -117,7 +117,7 @@ class Task(NamedTuple):
     answers (n, 5)                  questions with their exact answers (polygon.py)
     known (n, 3)                    corners of other facets, none of them coarse (polygon.py)
     centre (d,), slack (N,), deep   weights m; for each point, in rising order, how far weights may be from m before it can be
-                                    beyond its line, if its number is ``deep`` or more; zeros say nothing (score_at)
+                                    beyond its line, if its number is ``deep`` or more; zeros say nothing (weights_at)
     shortest                        least length of a row
     unit (d + 3 or less, N)         rows of length 1, transposed, in single precision, filled up with zeros
 
@@ -213,20 +213,18 @@ class Space(NamedTuple):
     memory: npt.NDArray[np.uint8]  # for the record
 
 
-def make_space(data: Data, region: Region) -> Space:
-    """Allocate the workspaces: a polygon has at most as many edges as there are lines."""
+def make_space(data: Data, region: Region, closing: bool = True) -> Space:
+    """Allocate the workspaces: a polygon has at most as many edges as there are lines.
+
+    ``closing``: are polygons wanted, beside maps?
+    """
     n, d = data.rows.shape
     n_sides = region.sides.shape[0]
     cap = n + d + n_sides + 8
     i = np.int64
     table = np.zeros((7, n_sides + 2 * d + 2))
     table[:3, :n_sides] = region.sides.T
-    width = data.columns.shape[0] + -data.columns.shape[0] % 4
-    unit, single = np.zeros((width, n), np.float32), np.zeros((12, max(n, width)), np.float32)
-    norm = data.point[NORM]
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # what is not finite says nothing
-        single[PER_NORM, :n], single[JITTERS, :n], single[AXES, :n] = 1.0 / norm, data.point[TARGET_LO] / norm, data.axis
-    np.divide(data.columns, norm, out=unit[: data.columns.shape[0]], where=norm > 0, casting="same_kind")
+    unit, single = _in_single(data) if closing else np.zeros((2, 0, 0), np.float32)
     return Space(
         members=np.full((3, n + d + 1), -1, i),
         column=np.zeros((13, 4, d)),
@@ -250,6 +248,17 @@ def make_space(data: Data, region: Region) -> Space:
         neighbour=np.zeros(cap, i),
         memory=make_memory(),
     )
+
+
+def _in_single(data: Data) -> tuple[Singles, Singles]:
+    """What is read in single precision."""
+    (d, n), norm = data.columns.shape, data.point[NORM]
+    width = d + -d % 4
+    unit, single = np.zeros((width, n), np.float32), np.zeros((12, max(n, width)), np.float32)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # what is not finite says nothing
+        single[PER_NORM, :n], single[JITTERS, :n], single[AXES, :n] = 1.0 / norm, data.point[TARGET_LO] / norm, data.axis
+    np.divide(data.columns, norm, out=unit[:d], where=norm > 0, casting="same_kind")
+    return unit, single
 
 
 @kernel

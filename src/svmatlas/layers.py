@@ -242,7 +242,8 @@ DONE, NAMED, SEATS, FREE, TOLD, LAST, HAND, LAYERED, FRONT, END = 0, 1, 2, 3, 4,
 hand, or -1; is one layer to be closed before the next? Front and end of the queues."""
 RINGED, LONE, SAME, OTHER = range(4)
 """The queues, in the order in which they are served: facets of which all corners are known; those of one colour of which
-one corner is known, and all of that colour; those of the other colour."""
+one corner is known, and all of that colour; those of the other colour. Of LONE the last is served first: it shares most points
+with the facet before, and so most columns of its factor."""
 CLOSED_SINCE = -2
 """Marks facets to which nothing needs to be told."""
 PLACES = 5

@@ -79,7 +79,8 @@ def affine_maps(
     """
     (n, d), count = data.rows.shape, states.shape[0]
     alpha, beta, hopeless = np.zeros((count, 3, n)), np.zeros((count, 3, d)), np.zeros(count, dtype=bool)
-    _affine_maps(data, region, make_space(data, region), states, drift_of(data, 1), jitter, accuracy, alpha, beta, hopeless)
+    space = make_space(data, region, closing=False)
+    _affine_maps(data, region, space, states, drift_of(data, 1), jitter, accuracy, alpha, beta, hopeless)
     if hopeless.any():
         problem = ExactProblem(data, region, jitter)
         for f in np.flatnonzero(hopeless):

@@ -477,6 +477,16 @@ def _list(t, code):
 
 
 @kernel
+def _weigh(t, code, value, bound, size, worst, least):
+    """List a line that is not certainly positive, or if it is certainly negative take it if it is the worst, in its size."""
+    if not value < -bound:
+        _list(t, code)
+    elif value < least * size:
+        return code, value / size
+    return worst, least
+
+
+@kernel
 def _leave_out(t, j, score):
     """Points whose lines are not to be checked at corner j: those of M, and those of its two edges."""
     n = t.tally[N_CORNERS]
@@ -548,12 +558,8 @@ def _check_singles(t, j, n, per_norm, fixed):
             continue
         value, limit = score_one(t, i) - (v + jitter * t.point[TARGET_LO, i] * v), norm * per_norm + fixed
         value *= signs[i]
-        if value > limit:
-            continue
-        if not value < -limit:
-            _list(t, code)
-        elif value < least * norm:
-            worst, least = code, value / norm
+        if not value > limit:
+            worst, least = _weigh(t, code, value, limit, norm, worst, least)
     return worst
 
 
@@ -578,13 +584,8 @@ def _check_doubles(t, j, n, per_norm, fixed):
     for i in range(n):
         s = signs[i] * (score[i] - (target + jitter * low[i] * target))
         bound = norm[i] * per_norm + fixed
-        if s > bound:
-            continue
-        code = 2 * i + (0 if state[i] == OUTSIDE else 1)
-        if not s < -bound:
-            _list(t, code)
-        elif s < least * norm[i]:
-            worst, least = code, s / norm[i]
+        if not s > bound:
+            worst, least = _weigh(t, 2 * i + (0 if state[i] == OUTSIDE else 1), s, bound, norm[i], worst, least)
     return worst
 
 
@@ -644,12 +645,8 @@ def _check_few(t, j):
             k = 2 * t.members[MEMBER, n >> 1] + (n & 1) if part == 0 else t.counts[PENCIL + n]
             h = table[:, first + n]
             s, bound, size = _value(h[0], h[1], h[2], h[3], h[4], h[5], v)
-            if s > bound or k < 0:
-                continue
-            if not s < -bound:
-                _list(t, k)
-            elif s < least * size:
-                worst, least = k, s / size
+            if not s > bound and k >= 0:
+                worst, least = _weigh(t, k, s, bound, size, worst, least)
     return worst
 
 
