@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import svmatlas
-from svmatlas.mesh import OPEN
+from svmatlas.layers import OPEN
 
 
 @pytest.fixture

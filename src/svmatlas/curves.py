@@ -28,7 +28,6 @@ import numpy.typing as npt
 from svmatlas.compiled import entry, kernel
 from svmatlas.facet import CUT, Region
 from svmatlas.layers import Facets, before_in, mix
-from svmatlas.mesh import make_table, number_names
 from svmatlas.polygon import CLOSED
 from svmatlas.problem import Bounds, Problem, make_region, make_tile
 
@@ -100,8 +99,7 @@ class Collector:
         if facets.outcome != CLOSED:
             return None
         region, rows = make_tile(tile, self.problem.cost_exponent, self.region), self.rows
-        first, corners = number_names(facets.vertex, *make_table(facets.vertex.size))
-        vertices, beta = facets.corner[first], facets.beta[first]
+        vertices, beta, corners = facets.corner, facets.beta, facets.vertex
         positive = _positive_bits(rows, beta)
         count, *arrays = _segments(vertices, facets.at, corners, facets.code, facets.key, _lines(region), beta, positive, rows)
         begin, end = (array[:count] for array in arrays[:2])

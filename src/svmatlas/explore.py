@@ -104,14 +104,14 @@ def explore(
     place = start or (bounds[0][0], bounds[1][0])
     if max_facets is None:
         check_memory(surveyor, surveyor.cut(place), jobs, limit[1])
-    joiner = Joiner(surveyor.engine, surveyor.region)
+    joiner = Joiner(surveyor.engine, surveyor.region, state)
     with _bar(progress) as show:
         for facets in surveyor.survey(state, place, jobs, *limit, _as_it_is):
             joiner.add(facets)
             show(facets, surveyor)
     surveyor.engine.blocks.clear()
     counts = {"n_refined": surveyor.engine.n_refined, "n_exact": surveyor.engine.n_exact}
-    return Atlas(problem, bounds, joiner.finish(state, jobs), surveyor.complete, counts)
+    return Atlas(problem, bounds, joiner.finish(jobs), surveyor.complete, counts)
 
 
 def _as_it_is(tile: Bounds, facets: Facets) -> Facets:

@@ -218,17 +218,18 @@ class Arena(NamedTuple):
     depth: Int32  # (n,) parents up to the first facet
     margin: Int32  # (n, 2) positives and negatives in M
     queue: Int32  # (4, n) facets that wait, see RINGED
-    told: Int32  # (m, 4) known corners of facets that wait, as linked lists: two codes in order, place (_cv), next
+    told: Int32  # (m, 4) known corners of facets that wait, as linked lists: two codes in order, number (_cv), next
     last_told: Int32  # (n,) CLOSED_SINCE for facets that do not wait any more
     met: Int32  # (n, 2) corners that are known of a facet, and edges of which only one end is
     order: Int32  # (n,) the closed facets; what follows is in this order
     tie: npt.NDArray[np.bool_]  # (n,) facets that the jitter made
     coarse: npt.NDArray[np.bool_]  # (n,) facets with corners that even double-double does not know well
-    at: Ints  # (n + 1,) closed facet j has the places at[j] : at[j + 1] of the next three
+    at: Ints  # (n + 1,) closed facet j has the places at[j] : at[j + 1] of the next two
     code: Int32  # the edges in order
-    vertex: Words  # name of the corner at the end of the edge
-    corner: Floats  # (., 3) that corner
-    beta: Floats  # (., d) l beta there, if wanted; else (0, d)
+    vertex: Int32  # number of the corner at the end of the edge, in the next three
+    name: Words  # (m,) names of corners
+    corner: Floats  # (m, 3)
+    beta: Floats  # (m, d) l beta there, if wanted; else (0, d)
     table_key: Words  # open addressing, 0 for empty
     table_value: Int32  # numbers of facets
     spread: Floats  # (3, 2): least and largest coordinate of beta - m along f_1 and f_2; radius R, unused
@@ -237,28 +238,28 @@ class Arena(NamedTuple):
     block: npt.NDArray[np.uint8]  # holds all of the above
 
 
-DONE, NAMED, SEATS, FREE, TOLD, LAST, HAND, LAYERED, FRONT, END = 0, 1, 2, 3, 4, 5, 6, 7, 8, 12
-"""Facets closed and named; rows in use, and free ones; corners told, and the last of those free to be told anew; the facet in
-hand, or -1; is one layer to be closed before the next? Front and end of the queues."""
+DONE, NAMED, SEATS, FREE, TOLD, FOUND, LAST, HAND, LAYERED, FRONT, END = *range(10), 13
+"""Facets closed and named; rows in use, and free ones; corners told, and found; the last of those free to be told anew; the
+facet in hand, or -1; is one layer to be closed before the next? Front and end of the queues."""
 RINGED, LONE, SAME, OTHER = range(4)
 """The queues, in the order in which they are served: facets of which all corners are known; those of one colour of which
 one corner is known, and all of that colour; those of the other colour. Of LONE the last is served first: it shares most points
 with the facet before, and so most columns of its factor."""
 CLOSED_SINCE = -2
 """Marks facets to which nothing needs to be told."""
-PLACES = 5
-"""Places for each facet: they have 4 edges on average."""
+PLACES, CORNERS = 5, 2
+"""Places and corners for each facet: they have 4 edges on average, and most corners are of four facets."""
 LINE = 64
 """Bytes to which arrays in a block are aligned."""
 NOWHERE = np.int64(-1)
-"""Place of a corner that is not known well."""
+"""Number of a corner that is not known."""
 CROWD = 64
 """Most corners that are told to a facet; what is not told is found again."""
 
 
 def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArray[np.uint8]) -> Arena:
     """Room for n facets, in a block of memory if that is large enough."""
-    places = PLACES * n + 256
+    places, corners = PLACES * n + 256, CORNERS * n + 256
     size = 1 << (2 * n).bit_length()
     fields: dict[str, tuple[Any, tuple[int, ...]]] = {
         "key": (np.uint64, (n,)),
@@ -282,13 +283,14 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
         "coarse": (np.bool_, (n,)),
         "at": (np.intp, (n + 1,)),
         "code": (np.int32, (places,)),
-        "vertex": (np.uint64, (places,)),
-        "corner": (np.float64, (places, 3)),
-        "beta": (np.float64, (places if betas else 0, d)),
+        "vertex": (np.int32, (places,)),
+        "name": (np.uint64, (corners,)),
+        "corner": (np.float64, (corners, 3)),
+        "beta": (np.float64, (corners if betas else 0, d)),
         "table_key": (np.uint64, (size,)),
         "table_value": (np.int32, (size,)),
         "spread": (np.float64, (3, 2)),
-        "counts": (np.intp, (16,)),
+        "counts": (np.intp, (END + 4,)),
         "memory": (np.uint8, (MEMORY,)),
     }
     sizes = [-(-np.dtype(kind).itemsize * math.prod(shape) // LINE) * LINE for kind, shape in fields.values()]
@@ -307,11 +309,12 @@ def larger(arena: Arena, room: int) -> Arena:
     """The same facets with room for more."""
     n, (_, n_candidates), d = arena.key.size, arena.state.shape, arena.pull.shape[3] - 1
     new = make_arena(room, n_candidates, d, arena.beta.size > 0, np.empty(0, dtype=np.uint8))
-    done, named, seats, free, told = arena.counts[:5]
+    done, named, seats, free, told, found = arena.counts[:6]
     used = {"state": seats, "pull": seats, "holders": seats, "free": free, "told": told, "at": done + 1}
     used["start"] = n_candidates
     used |= dict.fromkeys(("order", "tie", "coarse"), done)
-    used |= dict.fromkeys(("code", "vertex", "corner", "beta"), arena.at[done])
+    used |= dict.fromkeys(("code", "vertex"), arena.at[done])
+    used |= dict.fromkeys(("name", "corner", "beta"), found)
     new.queue[:, :n] = arena.queue
     for name in set(Arena._fields) - {"block", "memory", "table_key", "table_value", "queue"}:
         old = getattr(arena, name)
@@ -418,11 +421,11 @@ def _close_ringed(task, arena, f, hints):
     if n < 3 or not closed:
         return EMPTY
     for j in range(n):
-        place = hints[edge[0, HINT, j], 2]
-        if place < 0:
+        told = hints[edge[0, HINT, j], 2]
+        if told < 0:
             return EMPTY
         for c in range(3):
-            corner[0, j, c] = arena.corner[place, c]
+            corner[0, j, c] = arena.corner[told, c]
     task.tally[N_CORNERS] = n
     if is_far(corner[0], n):
         return EMPTY
@@ -464,38 +467,48 @@ def _is_on_margin(arena, f, i):
 
 @kernel
 def _write(task, words, arena, f, hints):
-    """Put down the polygon in hand as that of facet f."""
+    """Put down the polygon in hand as that of facet f; returns how many corners there are then, the new ones included."""
     done, size, key = arena.counts[DONE], task.tally[N_CORNERS], arena.key[f]
-    start = arena.at[done]
-    code, vertex, corner, edge, corners = arena.code, arena.vertex, arena.corner, task.edge, task.corner
+    start, found = arena.at[done], arena.counts[FOUND]
+    edge, corners = task.edge, task.corner
     for j in range(size):
-        a, b = edge[0, CODE, j], edge[0, CODE, j + 1 if j + 1 < size else 0]
-        v, k = corners[0, j], start + j
-        code[k] = a
+        a, b, v = edge[0, CODE, j], edge[0, CODE, j + 1 if j + 1 < size else 0], corners[0, j]
+        arena.code[start + j] = a
         if edge[0, HINT, j] >= 0:
-            vertex[k] = vertex[_place_of(hints[edge[0, HINT, j], 2])]
-        else:
-            vertex[k] = _name_vertex(task, words, key, a, b, v)
+            arena.vertex[start + j] = _number_of(hints[edge[0, HINT, j], 2])
+            continue
+        arena.vertex[start + j], arena.name[found] = found, _name_vertex(task, words, key, a, b, v)
         for c in range(3):
-            corner[k, c] = v[c]
+            arena.corner[found, c] = v[c]
+        found += 1
     arena.order[done], arena.at[done + 1] = f, start + size
+    return found
 
 
 @kernel
-def _place_of(place):
-    """Place of a corner that was told, be it coarse."""
-    return place if place >= 0 else -2 - place
+def _has_room(task, arena):
+    """Is there room for the polygon in hand?"""
+    n, counts = task.tally[N_CORNERS], arena.counts
+    return arena.at[counts[DONE]] + n <= arena.code.size and counts[FOUND] + n <= arena.name.size
+
+
+@kernel
+def _number_of(told):
+    """Number of a corner that was told, be it coarse."""
+    return told if told >= 0 else -2 - told
 
 
 @kernel
 def _write_beta(task, arena):
-    """Put down l beta at the corners in hand, refined where it is not good to ACCURACY; not a number if that fails."""
+    """Put down l beta at the new corners, refined where it is not good to ACCURACY; not a number if that fails."""
     first, n, d = arena.at[arena.counts[DONE]], task.tally[N_CORNERS], arena.beta.shape[1]
     for _ in range(2):
         refined, good = task.counts[REFINED] == 1, True
         beta, eta = task.column[BETA_HI if refined else BETA], task.bound[ETA_DD if refined else ETA]
         for j in range(n):
-            v, out = task.corner[0, j], arena.beta[first + j]
+            if not _is_new(task, j):
+                continue
+            v, out = task.corner[0, j], arena.beta[arena.vertex[first + j]]
             error, square = 0.0, 0.0
             for i in range(d):
                 out[i] = (beta[P, i] * v[0] + beta[Q, i] * v[1] + beta[L, i] * v[2]) * (v[2] > 0.0)
@@ -510,15 +523,9 @@ def _write_beta(task, arena):
         refine(task)
         task.tally[CROSS] = NO_CODE
     if not good and task.counts[REFINED] == -1:
-        arena.beta[first : first + n] = np.nan
-
-
-@kernel
-def _copy_beta(task, arena, hints):
-    """Put down l beta at corners that are all known."""
-    first = arena.at[arena.counts[DONE]]
-    for j in range(task.tally[N_CORNERS]):
-        _copy(arena.beta[hints[task.edge[0, HINT, j], 2]], arena.beta[first + j])
+        for j in range(n):
+            if _is_new(task, j):
+                arena.beta[arena.vertex[first + j]] = np.nan
 
 
 ACCURACY = 1e-10
@@ -655,7 +662,7 @@ def _copy(source, goal):
 
 
 @kernel
-def _tell(arena, facet, a, b, place):
+def _tell(arena, facet, a, b, number):
     """Tell a facet that waits of a corner between two of its edges, in order, once; of an edge alone if these are one."""
     told, k = arena.told, arena.last_told[facet]
     if k == CLOSED_SINCE:
@@ -677,7 +684,7 @@ def _tell(arena, facet, a, b, place):
         arena.counts[TOLD] += 1
     else:
         return
-    told[k, 0], told[k, 1], told[k, 2], told[k, 3] = a, b, place, arena.last_told[facet]
+    told[k, 0], told[k, 1], told[k, 2], told[k, 3] = a, b, number, arena.last_told[facet]
     arena.last_told[facet] = k
     if a != b:
         arena.met[facet, 0] += 1
@@ -712,8 +719,8 @@ def _cv(task, words, arena, f, neighbour):
 
     On an axis one of the two edges is a side: the facet behind the other has both types of its event, the opposite one
     the other type only. On another side, away from infinity, the facet behind the other has the same two edges. Going round
-    a facet as f is gone round, neighbours have the edges in the other order, opposite facets in the same. The place of a
-    coarse corner is told as -2 - place. Returns False if there is no room.
+    a facet as f is gone round, neighbours have the edges in the other order, opposite facets in the same. The number of a
+    coarse corner is told as -2 - number. Returns False if there is no room.
     """
     size, edge, first = task.tally[N_CORNERS], task.edge, arena.at[arena.counts[DONE]]
     for j in range(size):
@@ -723,10 +730,11 @@ def _cv(task, words, arena, f, neighbour):
         v, a, b = task.corner[0, j], edge[0, CODE, j], edge[0, CODE, after]
         beyond, other = neighbour[j], neighbour[after]
         far, x, y = opposite(words, task.axis, task.side_axis, arena.key[f], a, b, v)
-        place = -2 - (first + j) if arena.coarse[arena.counts[DONE]] else first + j
+        number = np.int64(arena.vertex[first + j])
+        number = -2 - number if arena.coarse[arena.counts[DONE]] else number
         if far == np.uint64(0):
             if (a < 0) != (b < 0) and v[2] > 0.0 and corner_of_triangle(v) < 0:
-                _tell(arena, max(beyond, other), b, a, place)
+                _tell(arena, max(beyond, other), b, a, number)
             else:
                 for code, behind in ((a, beyond), (b, other)):
                     if behind >= 0:
@@ -736,15 +744,15 @@ def _cv(task, words, arena, f, neighbour):
         if n < 0:
             return False
         if a < 0:
-            _tell(arena, other, x, y, place)
-            _tell(arena, n, y, a, place)
+            _tell(arena, other, x, y, number)
+            _tell(arena, n, y, a, number)
         elif b < 0:
-            _tell(arena, beyond, y, x, place)
-            _tell(arena, n, b, y, place)
+            _tell(arena, beyond, y, x, number)
+            _tell(arena, n, b, y, number)
         else:
-            _tell(arena, beyond, b, a, place)
-            _tell(arena, other, b, a, place)
-            _tell(arena, n, a, b, place)
+            _tell(arena, beyond, b, a, number)
+            _tell(arena, other, b, a, number)
+            _tell(arena, n, a, b, number)
     return True
 
 
@@ -766,20 +774,18 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
             return PAUSED
         told = hints[: _recall(arena, f, hints)]
         if arena.seat[f] < 0 and arena.met[f, 1] == 0 and _close_ringed(task, arena, f, told) == CLOSED:
-            if arena.at[done] + task.tally[N_CORNERS] > arena.code.size:
+            if not _has_room(task, arena):
                 return FULL
-            _write(task, words, arena, f, told)
-            if arena.beta.shape[0] > 0:
-                _copy_beta(task, arena, told)
+            found = _write(task, words, arena, f, told)
             arena.coarse[done] = False
         else:
             task.drift = drift * (moves + 2 * arena.depth[f])
             outcome = _cef(task, arena, f, told)
             if outcome != CLOSED:
                 return outcome
-            if arena.at[done] + task.tally[N_CORNERS] > arena.code.size:
+            if not _has_room(task, arena):
                 return FULL
-            _write(task, words, arena, f, told)
+            found = _write(task, words, arena, f, told)
             if frame.shape[0] > 0:
                 _spread(task, frame, arena.spread)
             if arena.beta.shape[0] > 0:
@@ -792,6 +798,7 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
         _leave(arena, f)
         counts[HAND] = -1
         counts[DONE] += 1
+        counts[FOUND] = found
 
 
 @entry
@@ -848,13 +855,64 @@ def states_of(facets, parent, flips, start):
 
 
 @entry
-def _public(code, which, names):
-    """Codes of candidates and sides of a tile -> codes of all points and names of sides."""
-    out = np.empty_like(code)
-    for k in range(code.size):
-        c = code[k]
-        out[k] = 2 * which[c >> 1] + (c & 1) if c >= 0 else -1 - names[-1 - c]
-    return out
+def _tidy(arena, words, which, side_name, number, vertices):
+    """The closed facets in order: the codes of all points and the names of sides, the largest first; vertices; neighbours.
+
+    ``number`` is that of a named facet in the order, or -1; ``vertices`` that of a corner among those with different names.
+    """
+    n = arena.counts[DONE]
+    size = arena.at[n]
+    code, vertex, neighbour = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
+    for f in range(n):
+        key, first, end = arena.key[arena.order[f]], arena.at[f], arena.at[f + 1]
+        largest, top = first, np.int64(NO_SIDE)
+        for k in range(first, end):
+            c = np.int64(arena.code[k])
+            public = 2 * which[c >> 1] + (c & 1) if c >= 0 else -1 - side_name[-1 - c]
+            if public > top:
+                largest, top = k, public
+        for k in range(first, end):
+            c, new = np.int64(arena.code[k]), k - largest + (first if k >= largest else end)
+            vertex[new] = vertices[arena.vertex[k]]
+            if c < 0:
+                code[new], neighbour[new] = -1 - side_name[-1 - c], BOUNDARY
+                continue
+            code[new] = 2 * which[c >> 1] + (c & 1)
+            where = find(arena.table_key, key ^ words[c])
+            there = arena.table_key[where] != np.uint64(0)
+            other = number[arena.table_value[where]] if there else np.int32(-1)
+            neighbour[new] = other if other >= 0 else OPEN
+    return code, vertex, neighbour
+
+
+BOUNDARY, OPEN = -1, -2
+"""In place of a facet's number: nothing, the edge is a side of the tile; a facet that was not closed."""
+
+NO_SIDE = -(2**31)
+"""Less than any code."""
+
+
+def make_table(most: int) -> tuple[Words, Int32]:
+    """An empty table for so many names, and the numbers that it will find."""
+    size = 1 << max(3, (2 * most - 1).bit_length())
+    return np.zeros(size, dtype=np.uint64), np.full(size, -1, dtype=np.int32)
+
+
+@entry
+def number_names(names, table, value):
+    """Number equal names in the order in which they appear: the first place of each number, and the number of each place.
+
+    The empty table that is given is that of all names then.
+    """
+    first, number = np.empty(names.size, np.int64), np.empty(names.size, np.int32)
+    n = 0
+    for k in range(names.size):
+        where = find(table, names[k])
+        if value[where] < 0:
+            table[where], value[where], first[n] = names[k], n, k
+            n += 1
+        number[k] = value[where]
+    return first[:n].copy(), number
 
 
 @entry
@@ -886,11 +944,13 @@ class Facets(NamedTuple):
 
     key: Words  # (F,)
     tie: npt.NDArray[np.bool_]  # (F,)
-    at: Ints  # (F + 1,)
-    code: Int32
-    vertex: Words
-    corner: Floats
-    beta: Floats  # l beta at the corners, if wanted
+    at: Ints  # (F + 1,) facet j has the places at[j] : at[j + 1] of the next three
+    code: Int32  # the edges in order, from the largest code on
+    vertex: Int32  # number of the vertex at the end of the edge
+    neighbour: Int32  # number of the facet behind it, BOUNDARY or OPEN
+    name: Words  # (V,) names of vertices
+    corner: Floats  # (V, 3) the vertices
+    beta: Floats  # (V, d) l beta there, if wanted
     start: States  # (N,) partition of facet 0
     which: Ints  # the candidates
     parent: Int32  # (F,) the facet of the tile that named this one, and
@@ -966,7 +1026,7 @@ class Engine:
             state = full_state(start, which, arena.state[arena.seat[f]])
             sets = [np.flatnonzero(state == s).tolist() for s in (MARGIN, INSIDE)]
             raise EngineError(f"a facet without area (outcome {outcome}): margin {sets[0]}, inside {sets[1]}")
-        facets = self._compact(region, start, which, arena, outcome)
+        facets = self._compact(region, start, which, words, arena, outcome)
         self.room = max(self.room, int(SPARE * arena.counts[NAMED]))
         self.blocks.append(arena.block)
         return facets
@@ -1027,36 +1087,40 @@ class Engine:
 
     def _mend(self, region: Region, start: States, which: Ints, arena: Arena, n: int) -> None:
         """Weights at corners that double-double does not know, from exact arithmetic."""
-        end = int(arena.at[n]) if self.betas else 0
-        wrong = np.flatnonzero(np.isnan(arena.beta[:end]).any(axis=1))
-        for f in np.unique(np.searchsorted(arena.at[:n], wrong, side="right") - 1):
+        found = int(arena.counts[FOUND]) if self.betas else 0
+        wrong: npt.NDArray[np.bool_] = np.isnan(arena.beta[:found]).any(axis=1)
+        if not wrong.any():
+            return
+        vertex = arena.vertex[: arena.at[n]]
+        for f in np.unique(facet_of(np.flatnonzero(wrong[vertex]), arena.at[: n + 1])):
             (state,) = states_of(arena.order[f : f + 1], arena.parent, arena.flips, start[which])
             _, (maps,) = affine_maps(self.data, region, full_state(start, which, state)[None], jitter=1.0, accuracy=ACCURACY)
-            corners = arena.corner[arena.at[f] : arena.at[f + 1]]
-            arena.beta[arena.at[f] : arena.at[f + 1], : maps.shape[1]] = (corners @ maps) * (corners[:, 2:] > 0)
+            mine = vertex[arena.at[f] : arena.at[f + 1]]
+            arena.beta[mine, : maps.shape[1]] = (arena.corner[mine] @ maps) * (arena.corner[mine, 2:] > 0)
 
-    def _compact(self, region: Region, start: States, which: Ints, arena: Arena, outcome: int) -> Facets:
+    def _compact(self, region: Region, start: States, which: Ints, words: Words, arena: Arena, outcome: int) -> Facets:
         """The closed facets, with the corners that double-double does not know well from exact arithmetic."""
         n = int(arena.counts[DONE])
-        end = int(arena.at[n])
         self._mend(region, start, which, arena, n)
         for f in np.flatnonzero(arena.coarse[:n]):
             place = slice(arena.at[f], arena.at[f + 1])
             codes = _rename(arena.code[place].astype(np.intp), which).tolist()
             (state,) = states_of(arena.order[f : f + 1], arena.parent, arena.flips, start[which])
             corners, tie = settle(self._exact(region), full_state(start, which, state), codes)
-            known = arena.corner[place] == 0.0  # zero by structure
-            arena.corner[place] = np.where(known, 0.0, np.maximum(corners, 0.0))
+            mine = arena.vertex[place]
+            known = arena.corner[mine] == 0.0  # zero by structure
+            arena.corner[mine] = np.where(known, 0.0, np.maximum(corners, 0.0))
             arena.tie[f] = tie
             self.n_exact += len(codes)
-        code = _public(arena.code[:end], which, region.name)
-        beta = arena.beta[:end, : self.data.rows.shape[1]]
-        order = arena.order[:n]
+        order, name = arena.order[:n], arena.name[: arena.counts[FOUND]]
         number = np.full(arena.counts[NAMED] + 1, -1, dtype=np.int32)  # the last is that of no parent
         number[order] = np.arange(n, dtype=np.int32)
+        first, vertices = number_names(name, *make_table(name.size))
+        code, vertex, neighbour = _tidy(arena, words, which, region.name, number, vertices)
+        beta = arena.beta[first, : self.data.rows.shape[1]] if self.betas else np.empty((0, self.data.rows.shape[1]))
         return Facets(
-            arena.key[order], arena.tie[:n].copy(), arena.at[: n + 1].copy(), code, arena.vertex[:end].copy(),
-            arena.corner[:end].copy(), beta.copy(), start, which, number[arena.parent[order]], arena.flips[order], outcome,
+            arena.key[order], arena.tie[:n].copy(), arena.at[: n + 1].copy(), code, vertex, neighbour, name[first],
+            arena.corner[first], beta, start, which, number[arena.parent[order]], arena.flips[order], outcome,
             arena.spread.copy(),
         )  # fmt: skip
 

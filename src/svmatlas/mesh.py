@@ -1,8 +1,9 @@
-"""The facets of all tiles -> the subdivision as flat arrays, merged by name.
+"""The facets of all tiles -> the subdivision as flat arrays.
 
 ``Joiner`` takes the facets of tile after tile, joins what was cut, finds the layers from the start on, and numbers facets,
-edges and vertices: the result does not depend on the tiles. Partitions are recovered by walking up the parents
-(``states_of``).
+edges and vertices: the result does not depend on the tiles. A tile knows which of its facets are neighbours and which corners
+are one vertex; only facets that were cut, and their vertices, are merged by name. Partitions are recovered by walking up the
+parents (``states_of``).
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from scipy.sparse.csgraph import connected_components
 from svmatlas.compiled import entry, kernel, owner
 from svmatlas.facet import CUT, Region
 from svmatlas.layers import (
+    OPEN,
     Engine,
     Facets,
     Words,
     corner_of_triangle,
     facet_of,
-    find,
     key_of,
-    opposite,
+    make_table,
+    number_names,
     states_of,
 )
 from svmatlas.polygon import is_far, is_suspect
@@ -35,9 +37,6 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 Int32 = npt.NDArray[np.int32]
 States = npt.NDArray[np.int8]
-
-BOUNDARY, OPEN = -1, -2
-"""In place of a facet's number: nothing, the edge is a side of the region; a facet that was not explored."""
 
 
 class Mesh(NamedTuple):
@@ -58,166 +57,156 @@ class Mesh(NamedTuple):
 
 
 class Joiner:
-    """Collects the facets of tiles and joins those that are the same on both sides of a cut, by their keys."""
+    """Collects the facets of tiles and joins those that are the same on both sides of a cut, by their keys.
 
-    def __init__(self, engine: Engine, region: Region) -> None:
+    The layers are to be found from the facet with the partition ``start`` on.
+    """
+
+    def __init__(self, engine: Engine, region: Region, start: States) -> None:
         self.engine = engine
-        self.words = engine.words
         self.region = region
-        self.parts: list[_Growing] = []
-        self.first: Facets | None = None
+        self.start = start
+        self.key = key_of(start, engine.words)
+        self.root = -1  # number of a piece of the facet of the start
+        self.first: tuple[int, Facets] | None = None  # the first tile, and the number of its first facet
+        self.at, self.tie = _Growing(np.zeros(1, dtype=np.intp)), _Growing(np.empty(0, dtype=np.bool_))
+        self.place = _Growing(np.empty((0, 3), dtype=np.int32))  # by the names below
+        self.corner = _Growing(np.empty((0, 3)))
+        self.cut: list[tuple[Ints, Words]] = []  # numbers and keys of facets that were cut
+        self.shared: list[tuple[Ints, Words]] = []  # numbers and names of vertices that other tiles may have too
 
     def add(self, facets: Facets) -> None:
         """Take the facets of a tile; their partitions are not kept."""
-        arrays: list[npt.NDArray[Any]] = [
-            facets.key, facets.tie, np.diff(facets.at), facets.code, facets.vertex, facets.corner,
-        ]  # fmt: skip
-        self.parts = self.parts or [_Growing(array) for array in arrays]
-        for part, array in zip(self.parts, arrays, strict=True):
-            part.append(array)
-        self.first = self.first or facets
+        n_facets, n_places, n_vertices = self.tie.size, self.place.size, self.corner.size
+        cut, shared = _find_cut(facets.at, facets.code, facets.vertex, facets.corner)
+        self.cut.append((cut + n_facets, facets.key[cut]))
+        self.shared.append((shared + n_vertices, facets.name[shared]))
+        known = np.flatnonzero(facets.key == self.key)
+        if known.size > 0:
+            self.root = n_facets + int(known[0])
+        self.first = self.first or (n_facets, facets._replace(corner=facets.corner[:0], beta=facets.beta[:0]))
+        self.at.append(facets.at[1:] + n_places)
+        self.tie.append(facets.tie)
+        self.corner.append(facets.corner)
+        place = self.place.grow(facets.code.size)
+        place[:, CODE], place[:, VERTEX], place[:, BEHIND] = facets.code, facets.vertex, facets.neighbour
+        place[:, VERTEX] += n_vertices
+        place[:, BEHIND][facets.neighbour >= 0] += n_facets
 
-    def finish(self, start: States, n_jobs: int = 1) -> Mesh:
-        """All facets that are connected to that of a partition, numbered layer after layer from there.
-
-        This is where memory is at its peak: corners are not moved until one is chosen for each vertex.
-        """
+    def finish(self, n_jobs: int = 1) -> Mesh:
+        """All facets that are connected to that of the start, numbered layer after layer from there."""
+        n_pieces = self.tie.size
+        now = self._stitch()
+        at, tie, place, corner = (part.array() for part in (self.at, self.tie, self.place, self.corner))
+        around, *sizes = _look_around(at, place, now, self._one_each(), corner)
+        root, start = self._find_root(now)
+        del now
+        order, layer, parent, flips, at, edges, vertex, code, edge_facets, edge_vertices, vertices = _walk_layers(
+            root, at, place, around, corner, *sizes
+        )
+        del around, place, corner
+        tie, joined = tie[order], order >= n_pieces
+        del order
         with make_pool(n_jobs) as pool:
-            return self._finish(start, pool)
+            self._judge_all(pool, _suspects(joined, at, vertices, vertex), parent, flips, start, at, code, edges, tie)
+        vertices = _join_at_infinity(vertices, vertex, edge_vertices, edges, code, at)
+        return Mesh(vertices, code, edge_facets, edge_vertices, layer, parent, flips, at, edges, vertex, tie, start)
 
-    def _finish(self, start: States, pool: Executor) -> Mesh:
-        key, tie, sizes, code, vertex, corner = (part.array() for part in self.parts)
-        self.parts.clear()
-        at = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
-        del sizes
-        named = pool.submit(_number_vertices, vertex)
-        del vertex
-        table = make_table(key.size)
-        first, piece = number_names(key, *table)
-        counts = np.bincount(piece, minlength=first.size)
-        order = _sort(piece, counts)
-        key, tie, joined = key[first], tie[first], counts > 1
-        whole_at, places = _stitch(counts, order, at, code, corner)
-        del order, piece, counts, at, first
-        start = self._find_root(start, key[np.diff(whole_at) > 0])
-        code = code[places]
-        number, n_vertices = named.result()
-        number = number[places]
-        del named
-        order, layer, parent, flips, neighbour = _walk_layers(
-            *table, key, whole_at, code, number, n_vertices, corner, places, self.words, self.engine.data.axis,
-            self.region.axis, key_of(start, self.words),
-        )  # fmt: skip
-        tie, joined = tie[order] & ~joined[order], joined[order]
-        at, code, neighbour, places, vertex = _reorder(order, whole_at, code, neighbour, places, number)
-        del whole_at, key, order, number, table
-        suspect = _suspects(joined, at, corner, places)
-        doubt = np.flatnonzero(suspect)
-        parts = np.array_split(doubt, doubt.size // 1024 + 1)  # one, if only of none, so that the first map compiles all
-        judged = [pool.submit(self._judge, part, suspect, parent, flips, start, at, code, tie) for part in parts]
-        mesh = _number(layer, parent, flips, tie, at, code, vertex, n_vertices, corner, places, neighbour, start)
-        for part in judged:
-            part.result()
-        return mesh
+    def _stitch(self) -> Int32:
+        """Append the facets that were cut as a whole; returns what is now the number of each facet, -1 if it is not known."""
+        now = np.arange(self.tie.size, dtype=np.int32)
+        cut, key = (np.concatenate(part) for part in zip(*self.cut, strict=True))
+        _, group = number_names(key, *make_table(key.size))
+        counts = np.bincount(group)
+        order = cut[_sort(group, counts)]
+        at, places = _stitch(counts, order, self.at.view(), self.place.view(), self.corner.view())
+        whole = now.size + np.arange(counts.size, dtype=np.int32)
+        whole[np.diff(at) == 0] = -1
+        now[cut] = whole[group]
+        self.at.append(at[1:] + self.place.size)
+        self.tie.append(np.zeros(counts.size, dtype=np.bool_))
+        self.place.append(self.place.view()[places])
+        return np.concatenate([now, whole])
 
-    def _judge(
+    def _one_each(self) -> Int32:
+        """For each vertex one of those that are the same, in whatever tiles."""
+        one = np.arange(self.corner.size, dtype=np.int32)
+        shared, name = (np.concatenate(part) for part in zip(*self.shared, strict=True))
+        first, group = number_names(name, *make_table(name.size))
+        one[shared] = shared[first[group]]
+        return one
+
+    def _find_root(self, now: Int32) -> tuple[int, States]:
+        """The facet of the start, or where the exploration was stopped before all of it was known, the next of its tile."""
+        if self.root >= 0 and now[self.root] >= 0:
+            return int(now[self.root]), self.start
+        assert self.first is not None
+        number, facets = self.first
+        known = np.flatnonzero(now[number : number + facets.key.size] >= 0)
+        if known.size == 0:
+            raise ValueError("the exploration was stopped before a single facet was known: give it more time")
+        return int(now[number + known[0]]), facets.state(int(known[0]))
+
+    def _judge_all(
         self,
-        facets: Ints,
+        pool: Executor,
         suspect: npt.NDArray[np.int8],
         parent: Int32,
         flips: Int32,
         start: States,
         at: Ints,
-        code: Int32,
+        edge_code: Int32,
+        slot_edge: Int32,
         tie: npt.NDArray[np.bool_],
     ) -> None:
-        """Whether some facets that were cut are ties, seen as a whole."""
-        sizes = at[facets + 1] - at[facets]
-        own = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.repeat(at[facets] - own[:-1], sizes) + np.arange(own[-1])
-        states, far = states_of(facets, parent, flips, start), suspect[facets] == FAR
-        tie[facets] = self.engine.judge(self.region, states, far, own, code[places])
+        """Whether facets that were cut are ties, seen as a whole."""
 
-    def _find_root(self, start: States, whole: Words) -> States:
-        """The start, or where the exploration was stopped before all of its facet was known, the next facet of its tile."""
-        if key_of(start, self.words) in whole:
-            return start
-        assert self.first is not None
-        known = np.flatnonzero(np.isin(self.first.key, whole))
-        if known.size == 0:
-            raise ValueError("the exploration was stopped before a single facet was known: give it more time")
-        return self.first.state(int(known[0]))
+        def judge(facets: Ints) -> None:
+            sizes = at[facets + 1] - at[facets]
+            own = np.concatenate([[0], np.cumsum(sizes)])
+            places = np.repeat(at[facets] - own[:-1], sizes) + np.arange(own[-1])
+            states, far = states_of(facets, parent, flips, start), suspect[facets] == FAR
+            tie[facets] = self.engine.judge(self.region, states, far, own, edge_code[slot_edge[places]])
+
+        doubt = np.flatnonzero(suspect)
+        parts = np.array_split(doubt, doubt.size // 1024 + 1)  # one, if only of none, so that the first map compiles all
+        for _ in pool.map(judge, parts):
+            pass
+
+
+CODE, VERTEX, BEHIND = range(3)
+"""Of a place: the code of the edge, the vertex at its end, the facet behind it."""
 
 
 class _Growing:
     """An array to which others are appended: it grows in place, where the parts and their whole would take twice as much."""
 
-    def __init__(self, like: npt.NDArray[Any]) -> None:
-        self.memory = np.empty((0, *like.shape[1:]), dtype=like.dtype)
-        self.size = 0
+    def __init__(self, first: npt.NDArray[Any]) -> None:
+        self.memory = first
+        self.size = len(first)
+
+    def grow(self, n: int) -> npt.NDArray[Any]:
+        """Room for more, to be filled."""
+        start, self.size = self.size, self.size + n
+        if self.size > len(self.memory):
+            self._resize(self.size + self.size // 8)
+        return self.memory[start : self.size]
 
     def append(self, more: npt.NDArray[Any]) -> None:
-        end = self.size + len(more)
-        if end > len(self.memory):
-            self._resize(end + end // 16)
-        self.memory[self.size : end] = more
-        self.size = end
+        """More."""
+        self.grow(len(more))[...] = more
+
+    def view(self) -> npt.NDArray[Any]:
+        """What is there."""
+        return self.memory[: self.size]
 
     def array(self) -> npt.NDArray[Any]:
+        """The same, which is not to grow any more."""
         self._resize(self.size)
         return self.memory
 
     def _resize(self, size: int) -> None:
         self.memory.resize((size, *self.memory.shape[1:]), refcheck=False)
-
-
-def make_table(most: int) -> tuple[Words, Int32]:
-    """An empty table for so many names, and the numbers that it will find."""
-    size = 1 << max(3, (2 * most - 1).bit_length())
-    return np.zeros(size, dtype=np.uint64), np.full(size, -1, dtype=np.int32)
-
-
-@entry
-def number_names(names, table, value):
-    """Number equal names in the order in which they appear: the first place of each number, and the number of each place.
-
-    The empty table that is given is that of all names then, unless it is too small: then some places have no number.
-    """
-    first, number = np.empty(table.size, np.int64), np.empty(names.size, np.int32)
-    n = 0
-    for k in range(names.size):
-        if 4 * n > 3 * table.size:
-            break
-        where = find(table, names[k])
-        if value[where] < 0:
-            table[where], value[where], first[n] = names[k], n, k
-            n += 1
-        number[k] = value[where]
-    return first[:n].copy(), number
-
-
-def _number_vertices(names: Words) -> tuple[Int32, int]:
-    """Number equal names of corners: the number of each, and how many there are."""
-    most = names.size // 4 + 1  # most vertices are of four facets
-    while True:
-        table, value = make_table(most)
-        first, number = number_names(names, table, value)
-        if 4 * first.size <= 3 * table.size:
-            return number, first.size
-        most *= 2
-
-
-@entry
-def _renumber(number, most):
-    """Number numbers in the order in which they appear, in place; returns the first place of each."""
-    new, first = np.full(most, -1, np.int32), np.empty(most, np.int64)
-    n = 0
-    for k in range(number.size):
-        if new[number[k]] < 0:
-            new[number[k]], first[n] = n, k
-            n += 1
-        number[k] = new[number[k]]
-    return first[:n].copy()
 
 
 @entry
@@ -231,6 +220,28 @@ def _sort(number, counts):
     return order
 
 
+@entry
+def _find_cut(at, code, vertex, corner):
+    """The facets of a tile that have an edge on a cut; the vertices that other tiles may have too: of those, or far away."""
+    cut, n_cut, shared = np.empty(at.size - 1, np.int64), 0, np.zeros(corner.shape[0], np.bool_)
+    for f in range(at.size - 1):
+        if _is_whole(code[at[f] : at[f + 1]]):
+            continue
+        cut[n_cut] = f
+        n_cut += 1
+        for k in range(at[f], at[f + 1]):
+            shared[vertex[k]] |= code[k] > CUT_CODE and code[k + 1 if k + 1 < at[f + 1] else at[f]] > CUT_CODE
+    for v in range(corner.shape[0]):
+        shared[v] |= _is_far_out(corner[v])
+    return cut[:n_cut].copy(), np.flatnonzero(shared)
+
+
+@kernel
+def _is_far_out(v):
+    """Is a vertex at infinity, or a corner of the triangle of costs? Any number of facets may meet there."""
+    return v[2] == 0.0 or corner_of_triangle(v) >= 0
+
+
 @kernel
 def _is_whole(code):
     """Is none of some edges on a cut?"""
@@ -240,53 +251,34 @@ def _is_whole(code):
     return True
 
 
-@kernel
-def _turn(code, first, last, places, end):
-    """The places first, ..., last - 1 as a cycle from that with the largest code on; returns where they end."""
-    largest = first
-    for k in range(first, last):
-        if code[k] > code[largest]:
-            largest = k
-    for k in range(largest, last):
-        places[end] = k
-        end += 1
-    for k in range(first, largest):
-        places[end] = k
-        end += 1
-    return end
-
-
 @entry
-def _stitch(counts, order, at, code, corner):
+def _stitch(counts, order, at, place, corner):
     """The polygons of facets from their pieces in tiles: places of their corners, in order; none where a piece is missing.
 
     A corner of a piece is one of the facet unless it is on a cut; it follows from which edges meet in it where the pieces
     belong. Only in a corner of the triangle of costs, where cuts may end too, two edges can meet that no piece has both of.
     """
-    n = counts.size
-    whole_at = np.zeros(n + 1, np.int64)
-    places = np.empty(code.size, np.uint32)
+    n, size = counts.size, 0
+    for piece in order:
+        size += at[piece + 1] - at[piece] + 3
+    whole_at, places = np.zeros(n + 1, np.int64), np.empty(size, np.int64)
     edge, following, used = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64)
     ends, starts, spare = np.empty(3, np.int64), np.empty(3, np.int64), np.empty(3, np.int64)
     first, end = 0, 0
     for f in range(n):
-        if counts[f] == 1 and _is_whole(code[at[order[first]] : at[order[first] + 1]]):
-            end = _turn(code, at[order[first]], at[order[first] + 1], places, end)
-            first += 1
-            whole_at[f + 1] = end
-            continue
         links = 0
         ends[:], starts[:], spare[:] = NO_EDGE, NO_EDGE, -1
         for piece in order[first : first + counts[f]]:
             while links + at[piece + 1] - at[piece] + 3 > edge.size:
                 edge, following, used = _longer(edge), _longer(following), _longer(used)
             for k in range(at[piece], at[piece + 1]):
-                a, b = np.int64(code[k]), np.int64(code[k + 1 if k + 1 < at[piece + 1] else at[piece]])
+                a = np.int64(place[k, CODE])
+                b = np.int64(place[k + 1 if k + 1 < at[piece + 1] else at[piece], CODE])
                 if a > CUT_CODE and b > CUT_CODE:
                     edge[links], following[links], used[links] = a, b, k
                     links += 1
                     continue
-                c = corner_of_triangle(corner[k])
+                c = corner_of_triangle(corner[place[k, VERTEX]])
                 if c >= 0 and a > CUT_CODE:
                     ends[c], spare[c] = a, k
                 if c >= 0 and b > CUT_CODE:
@@ -316,6 +308,104 @@ def _stitch(counts, order, at, code, corner):
 
 
 @entry
+def _look_around(at, place, now, one, corner):
+    """Bring vertices and neighbours of all whole facets up to date; returns what is around vertices, and sizes.
+
+    Around a vertex: the XOR of the numbers of its facets; how many they are, FAR_OUT less if any number may be; -1. Sizes:
+    places, edges, vertices.
+    """
+    around, places, inner, n_vertices = np.zeros((one.size, 3), np.int32), 0, 0, 0
+    for f in range(at.size - 1):
+        if now[f] != f:
+            continue
+        places += at[f + 1] - at[f]
+        for k in range(at[f], at[f + 1]):
+            v, behind = one[place[k, VERTEX]], place[k, BEHIND]
+            place[k, VERTEX] = v
+            around[v, 0] ^= f
+            around[v, 1] += 1
+            if behind >= 0:
+                place[k, BEHIND] = now[behind] if now[behind] >= 0 else OPEN
+                inner += now[behind] >= 0
+    for v in range(one.size):
+        around[v, 2] = -1
+        if around[v, 1] > 0:
+            n_vertices += 1
+            around[v, 1] -= FAR_OUT if _is_far_out(corner[v]) else 0
+    return around, places, places - inner // 2, n_vertices
+
+
+FAR_OUT = 2**30
+
+
+@entry
+def _walk_layers(root, at, place, around, corner, n_places, n_edges, n_vertices):
+    """The facets in the order of their layers from the root on, as the four steps of layers.py name them; edges; vertices.
+
+    A facet names those behind its edges, and those opposite to the vertices that no facet had before it: the one of the
+    facets around a vertex which is neither the facet nor a neighbour. Two facets share at most one edge.
+    """
+    n_facets = at.size - 1
+    number = np.full(n_facets, -1, np.int32)  # in the new order
+    order, layer, parent = np.empty(n_facets, np.int32), np.empty(n_facets, np.int32), np.empty(n_facets, np.int32)
+    flips = np.empty((n_facets, 2), np.int32)
+    new_at, edges, corners = np.zeros(n_facets + 1, np.int64), np.empty(n_places, np.int32), np.empty(n_places, np.int32)
+    edge_code, edge_facets = np.empty(n_edges, np.int32), np.empty((n_edges, 2), np.int32)
+    edge_vertices, vertices = np.empty((n_edges, 2), np.int32), np.empty((n_vertices, 3))
+    order[0], layer[0], parent[0], flips[0, 0], flips[0, 1] = root, 0, -1, -1, -1
+    number[root], n, e, v = 0, 1, 0, 0
+    for f in range(n_facets):
+        if f == n:
+            break
+        g = order[f]
+        first, size, new = at[g], at[g + 1] - at[g], new_at[f]
+        new_at[f + 1] = new + size
+        for k in range(first, first + size):
+            h = place[k, BEHIND]
+            if h >= 0 and number[h] < 0:
+                number[h], order[n], layer[n], parent[n] = n, h, layer[f] + 1, f
+                flips[n, 0], flips[n, 1] = place[k, CODE], -1
+                n += 1
+        for k in range(size):
+            old, following = first + k, first + (k + 1 if k + 1 < size else 0)
+            w = place[old, VERTEX]
+            if around[w, 2] < 0:
+                around[w, 2] = v
+                for c in range(3):
+                    vertices[v, c] = corner[w, c]
+                v += 1
+                h, others = around[w, 0] ^ g, around[w, 1] - 1
+                for other in (place[old, BEHIND], place[following, BEHIND]):
+                    if other >= 0:
+                        h ^= other
+                        others -= 1
+                if others == 1 and number[h] < 0:
+                    a, b = place[old, CODE], place[following, CODE]
+                    number[h], order[n], layer[n], parent[n] = n, h, layer[f] + 1, f
+                    flips[n, 0] = a if b >= 0 and a >= 0 else max(a, b)
+                    flips[n, 1] = b if b >= 0 and a >= 0 else max(a, b) ^ 1
+                    n += 1
+            corners[new + k] = around[w, 2]
+        for k in range(size):
+            h = place[first + k, BEHIND]
+            if h >= 0 and number[h] < f:  # numbered there
+                for j in range(at[h], at[h + 1]):
+                    if place[j, BEHIND] == g:
+                        edges[new + k] = edges[new_at[number[h]] + j - at[h]]
+                continue
+            edges[new + k], edge_code[e], edge_facets[e, 0], edge_facets[e, 1] = e, place[first + k, CODE], f, h
+            edge_vertices[e, 0], edge_vertices[e, 1] = corners[new + (k - 1 if k > 0 else size - 1)], corners[new + k]
+            if h >= 0:
+                edge_facets[e, 1] = number[h]
+            e += 1
+    end = new_at[n]
+    return (
+        order[:n].copy(), layer[:n].copy(), parent[:n].copy(), flips[:n].copy(), new_at[: n + 1].copy(), edges[:end],
+        corners[:end], edge_code[:e], edge_facets[:e], edge_vertices[:e], vertices[:v],
+    )  # fmt: skip
+
+
+@entry
 def _suspects(which, at, corner, places):
     """Which of some facets may be ties: FAR or 1. Corner k of all facets is corner[places[k]]."""
     out = np.zeros(which.size, np.int8)
@@ -340,94 +430,7 @@ def _longer(array):
 
 NO_EDGE = -(2**40)
 CUT_CODE = -1 - CUT
-
-
-@entry
-def _walk_layers(table, value, keys, at, code, vertex, n_vertices, corner, places, words, axis, side_axis, start):
-    """The facets in the order of their layers from the one with key ``start``, as the four steps of layers.py name them.
-
-    The table finds the number of a key. Corner k of all facets is corner[places[k]]. The first facet of a vertex names all
-    that are around it.
-    """
-    number = np.full(keys.size, -1, np.int32)  # in the new order
-    neighbour = np.full(code.size, BOUNDARY, np.int32)
-    order = np.empty(keys.size, np.int64)
-    layer, parent = np.zeros(keys.size, np.int32), np.full(keys.size, -1, np.int32)
-    flips = np.full((keys.size, 2), -1, np.int32)
-    seen = np.zeros(n_vertices, np.bool_)
-    for f in range(keys.size):
-        if at[f] == at[f + 1]:  # only a part of it is known
-            value[find(table, keys[f])] = -1
-    order[0], n = value[find(table, start)], 1
-    number[order[0]] = 0
-    for f in range(keys.size):
-        if f == n:
-            break
-        g = order[f]
-        for step in range(2):  # behind edges, then opposite to corners
-            for k in range(at[g], at[g + 1]):
-                a, b = np.int64(code[k]), np.int64(code[k + 1 if k + 1 < at[g + 1] else at[g]])
-                key, x, y = np.uint64(0), a, np.int64(-1)
-                if step == 1 and not seen[vertex[k]]:
-                    seen[vertex[k]] = True
-                    key, x, y = opposite(words, axis, side_axis, keys[g], a, b, corner[places[k]])
-                elif step == 0 and a >= 0:
-                    key = keys[g] ^ words[a]
-                if key == np.uint64(0):
-                    continue
-                h = value[find(table, key)]
-                if step == 0:
-                    neighbour[k] = h if h >= 0 else OPEN
-                if h < 0 or number[h] >= 0:
-                    continue
-                number[h], order[n], layer[n], parent[n] = n, h, layer[f] + 1, f
-                flips[n, 0], flips[n, 1] = x, y
-                n += 1
-    for k in range(code.size):
-        if neighbour[k] >= 0:
-            neighbour[k] = number[neighbour[k]]
-    return order[:n].copy(), layer[:n].copy(), parent[:n].copy(), flips[:n].copy(), neighbour
-
-
-@entry
-def _reorder(order, at, code, neighbour, places, vertex):
-    """Facets in a new order: where each begins, and what is given for each of its corners."""
-    new_at = np.zeros(order.size + 1, np.intp)
-    for f in range(order.size):
-        new_at[f + 1] = new_at[f] + at[order[f] + 1] - at[order[f]]
-    size = new_at[-1]
-    new_code, new_neighbour, new_places = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.uint32)
-    new_vertex = np.empty(size, np.int32)
-    for f in range(order.size):
-        for k in range(new_at[f + 1] - new_at[f]):
-            new, old = new_at[f] + k, at[order[f]] + k
-            new_code[new], new_neighbour[new], new_places[new] = code[old], neighbour[old], places[old]
-            new_vertex[new] = vertex[old]
-    return new_at, new_code, new_neighbour, new_places, new_vertex
-
-
-def _number(
-    layer: Int32,
-    parent: Int32,
-    flips: Int32,
-    tie: npt.NDArray[np.bool_],
-    at: Ints,
-    code: Int32,
-    vertex: Int32,
-    n_vertices: int,
-    corners: Floats,
-    places: npt.NDArray[np.uint32],
-    neighbour: Int32,
-    start: States,
-) -> Mesh:
-    """Number vertices and edges."""
-    slot_edge, first, before, edge_facets = _number_edges(at, neighbour)
-    _join_at_infinity(vertex, corners, places, slot_edge, code, at)
-    leader = _renumber(vertex, n_vertices)
-    return Mesh(
-        corners[places[leader]], code[first], edge_facets, np.column_stack([vertex[before], vertex[first]]),
-        layer, parent, flips, at, slot_edge, vertex, tie, start,
-    )  # fmt: skip
+"""Codes up to this are of cuts."""
 
 
 def _after(corner: Ints, at: Ints) -> Ints:
@@ -436,52 +439,33 @@ def _after(corner: Ints, at: Ints) -> Ints:
     return np.where(corner + 1 == at[facet + 1], at[facet], corner + 1)
 
 
-@entry
-def _number_edges(at, neighbour):
-    """Edge of each place; for each edge the first such place, the place before in its facet, and the two facets.
-
-    Two facets share at most one edge.
-    """
-    size = neighbour.size
-    edge, first, before = np.empty(size, np.int32), np.empty(size, np.uint32), np.empty(size, np.uint32)
-    facets = np.empty((size, 2), np.int32)
-    n = 0
-    for f in range(at.size - 1):
-        last = at[f + 1] - 1
-        for k in range(at[f], at[f + 1]):
-            other = neighbour[k]
-            if 0 <= other < f:  # numbered there
-                for j in range(at[other], at[other + 1]):
-                    if neighbour[j] == f:
-                        edge[k] = edge[j]
-            else:
-                edge[k], first[n], before[n], facets[n, 0], facets[n, 1] = n, k, last, f, other
-                n += 1
-            last = k
-    return edge, first[:n].copy(), before[:n].copy(), facets[:n].copy()
-
-
 def _join_at_infinity(
-    vertex: Int32, corners: Floats, places: npt.NDArray[np.uint32], slot_edge: Int32, code: Int32, at: Ints
-) -> None:
-    """Give one number to corners at infinity that end the same edge, in place.
+    vertices: Floats, vertex: Int32, edge_vertices: Int32, slot_edge: Int32, edge_code: Int32, at: Ints
+) -> Floats:
+    """Give one number to corners at infinity that end the same edge, in place; returns the vertices then.
 
     Where rows depend on each other several strips may end in one point at infinity, and each has named it after itself. An
     edge of an event has at most one end there, so all corners at infinity of the places of one edge are the same point.
     """
-    far = corners[:, 2] == 0
+    far = (vertices[:, 2] == 0) & (vertices[:, 0] > 0) & (vertices[:, 1] > 0)
     if not far.any():
-        return
-    infinite = np.flatnonzero((far & (corners[:, 0] > 0) & (corners[:, 1] > 0))[places])
-    if infinite.size == 0:
-        return
+        return vertices
+    infinite = np.flatnonzero(far[vertex])
     corner = np.concatenate([infinite, infinite])
-    place = np.concatenate([infinite, _after(infinite, at)])  # a corner ends one edge of its facet and begins the next
-    event = code[place] >= 0
-    corner, edge = corner[event], slot_edge[place[event]]
+    edge = slot_edge[np.concatenate([infinite, _after(infinite, at)])]  # a corner ends one edge of its facet, begins the next
+    event = edge_code[edge] >= 0
+    corner, edge = corner[event], edge[event]
     unique, label = np.unique(vertex[infinite], return_inverse=True)
     which = label[np.searchsorted(infinite, corner)]
-    graph = coo_array((np.ones(edge.size), (which, edge)), shape=(unique.size, int(slot_edge.max()) + 1)).tocsr()
-    _, group = connected_components(graph @ graph.T, directed=False)
+    graph = coo_array((np.ones(edge.size), (which, edge)), shape=(unique.size, edge_code.size)).tocsr()
+    n_groups, group = connected_components(graph @ graph.T, directed=False)
+    if n_groups == unique.size:
+        return vertices
     _, first = np.unique(group, return_index=True)
-    vertex[infinite] = unique[first[group]][label]
+    one = np.arange(len(vertices))
+    one[unique] = unique[first[group]]
+    kept = one == np.arange(len(vertices))
+    number = (np.cumsum(kept) - 1)[one].astype(np.int32)
+    vertex[:], edge_vertices[:] = number[vertex], number[edge_vertices]
+    left: Floats = vertices[kept]
+    return left

@@ -58,13 +58,13 @@ def tiles(
             waiting = [(part, depth + 1) for part in facets] + waiting
             continue
         surveyor.remember(facets)
-        joiner = Joiner(surveyor.engine, make_region(tile, problem.cost_exponent))
+        joiner = Joiner(surveyor.engine, make_region(tile, problem.cost_exponent), facets.start)
         joiner.add(facets._replace(code=_by_side(facets.code, make_tile(tile, problem.cost_exponent, surveyor.region).name)))
         counts = {
             "n_refined": surveyor.engine.n_refined - before[0],
             "n_exact": surveyor.engine.n_exact - before[1],
         }
-        yield Atlas(problem, tile, joiner.finish(facets.start), True, counts)
+        yield Atlas(problem, tile, joiner.finish(), True, counts)
 
 
 def _by_side(code: npt.NDArray[np.int32], names: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:

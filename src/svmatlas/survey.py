@@ -229,7 +229,7 @@ class Surveyor:
 
     def remember(self, facets: Facets) -> None:
         """The facets with the longest edges on each cut of a tile."""
-        for facet, before, after in longest_on_cuts(facets.at, facets.code, facets.corner).tolist():
+        for facet, before, after in longest_on_cuts(facets.at, facets.code, facets.vertex, facets.corner).tolist():
             if facet >= 0:
                 a, b = self._costs(facets.corner[[before, after]])
                 self.seeds.appendleft(((float(a[0] + b[0]) / 2, float(a[1] + b[1]) / 2), facets.state(facet)))
@@ -340,24 +340,24 @@ class Surveyor:
 
 
 @entry
-def longest_on_cuts(at, code, corner):
+def longest_on_cuts(at, code, vertex, corner):
     """For each side of a tile that is a cut the facet with the longest edge there, relative to its costs, and its ends.
 
     Rows of -1 for other sides.
     """
     out, longest = np.full((CUT, 3), -1), np.zeros(CUT)
     for f in range(at.size - 1):
-        before = at[f + 1] - 1
+        before = vertex[at[f + 1] - 1]
         for k in range(at[f], at[f + 1]):
-            side = -1 - code[k] - CUT
-            if side >= 0 and corner[k, 2] > 0.0 and corner[before, 2] > 0.0:
-                a, b = corner[before], corner[k]
+            side, after = -1 - code[k] - CUT, vertex[k]
+            if side >= 0 and corner[before, 2] > 0.0 and corner[after, 2] > 0.0:
+                a, b = corner[before], corner[after]
                 x = abs(a[0] * b[2] - b[0] * a[2]) / (a[0] * b[2] + b[0] * a[2])
                 y = abs(a[1] * b[2] - b[1] * a[2]) / (a[1] * b[2] + b[1] * a[2])
                 if max(x, y) > longest[side]:
                     longest[side] = max(x, y)
-                    out[side, 0], out[side, 1], out[side, 2] = f, before, k
-            before = k
+                    out[side, 0], out[side, 1], out[side, 2] = f, before, after
+            before = after
     return out
 
 

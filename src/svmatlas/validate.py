@@ -24,8 +24,9 @@ from sklearn.utils import check_random_state
 
 from svmatlas.compiled import caller, entry, kernel, largest
 from svmatlas.facet import INSIDE, MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, P
+from svmatlas.layers import BOUNDARY, OPEN
 from svmatlas.maps import affine_maps
-from svmatlas.mesh import BOUNDARY, OPEN, Mesh
+from svmatlas.mesh import Mesh
 from svmatlas.progress import make_bar
 
 if TYPE_CHECKING:
