@@ -119,7 +119,7 @@ class Task(NamedTuple):
     centre (d,), slack (N,), deep   weights m; for each point, in rising order, how far weights may be from m before it can be
                                     beyond its line, if its number is ``deep`` or more; zeros say nothing (weights_at)
     shortest                        least length of a row
-    unit (d + 3 or less, N)         rows of length 1, transposed, in single precision, filled up with zeros
+    unit (d + 3 or less, N + 15 or less)  rows of length 1, transposed, in single precision, filled up with zeros
 
     then the maps of the facet:
 
@@ -253,12 +253,19 @@ def make_space(data: Data, region: Region, closing: bool = True) -> Space:
 def _in_single(data: Data) -> tuple[Singles, Singles]:
     """What is read in single precision."""
     (d, n), norm = data.columns.shape, data.point[NORM]
-    width = d + -d % 4
-    unit, single = np.zeros((width, n), np.float32), np.zeros((12, max(n, width)), np.float32)
+    unit, single = _on_lines(d + -d % 4, n), _on_lines(12, max(n, d + -d % 4))
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # what is not finite says nothing
         single[PER_NORM, :n], single[JITTERS, :n], single[AXES, :n] = 1.0 / norm, data.point[TARGET_LO] / norm, data.axis
-    np.divide(data.columns, norm, out=unit[:d], where=norm > 0, casting="same_kind")
+    np.divide(data.columns, norm, out=unit[:d, :n], where=norm > 0, casting="same_kind")
     return unit, single
+
+
+def _on_lines(rows: int, columns: int) -> Singles:
+    """Zeros of which each row begins with a cache line: vectors of a row are then in one line each."""
+    size = columns + -columns % 16
+    memory = np.zeros(rows * size + 16, np.float32)
+    first = -memory.ctypes.data // 4 % 16
+    return memory[first : first + rows * size].reshape(rows, size)
 
 
 @kernel
@@ -695,7 +702,13 @@ def weights_at(t, v0, v1, v2, error):
     if not v2 > 0.0:
         return t.slack.size
     reach = ((1.0 + 2.0 * beta.size * UNIT) * np.sqrt(square) + 2.0 * error) / v2
-    return max(t.deep, np.searchsorted(t.slack, reach, "right"))
+    return whole(t, max(t.deep, np.searchsorted(t.slack, reach, "right")))
+
+
+@kernel
+def whole(t, n):
+    """So many points and some more, so that loops over them are of whole vector instructions."""
+    return min(n + -n % 32, t.slack.size)
 
 
 @kernel

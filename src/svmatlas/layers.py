@@ -300,8 +300,9 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
     for (name, (kind, shape)), step in zip(fields.items(), sizes, strict=True):
         arrays[name] = block[first : first + np.dtype(kind).itemsize * math.prod(shape)].view(kind).reshape(shape)
         first += step
-    for name in ("table_key", "spread", "counts", "at"):
+    for name in ("table_key", "spread", "counts"):
         arrays[name][...] = 0
+    arrays["at"][0] = 0
     return Arena(**arrays, block=block)
 
 
@@ -1088,11 +1089,10 @@ class Engine:
     def _mend(self, region: Region, start: States, which: Ints, arena: Arena, n: int) -> None:
         """Weights at corners that double-double does not know, from exact arithmetic."""
         found = int(arena.counts[FOUND]) if self.betas else 0
-        wrong: npt.NDArray[np.bool_] = np.isnan(arena.beta[:found]).any(axis=1)
-        if not wrong.any():
+        wrong, vertex = np.nonzero(np.isnan(arena.beta[:found]))[0], arena.vertex[: arena.at[n]]
+        if wrong.size == 0:
             return
-        vertex = arena.vertex[: arena.at[n]]
-        for f in np.unique(facet_of(np.flatnonzero(wrong[vertex]), arena.at[: n + 1])):
+        for f in np.unique(facet_of(np.flatnonzero(np.isin(vertex, wrong)), arena.at[: n + 1])):
             (state,) = states_of(arena.order[f : f + 1], arena.parent, arena.flips, start[which])
             _, (maps,) = affine_maps(self.data, region, full_state(start, which, state)[None], jitter=1.0, accuracy=ACCURACY)
             mine = vertex[arena.at[f] : arena.at[f + 1]]

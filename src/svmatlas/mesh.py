@@ -97,7 +97,7 @@ class Joiner:
         """All facets that are connected to that of the start, numbered layer after layer from there."""
         n_pieces = self.tie.size
         now = self._stitch()
-        at, tie, place, corner = (part.array() for part in (self.at, self.tie, self.place, self.corner))
+        at, tie, place, corner = (part.hand_over() for part in (self.at, self.tie, self.place, self.corner))
         around, *sizes = _look_around(at, place, now, self._one_each(), corner)
         root, start = self._find_root(now)
         del now
@@ -179,7 +179,7 @@ CODE, VERTEX, BEHIND = range(3)
 
 
 class _Growing:
-    """An array to which others are appended: it grows in place, where the parts and their whole would take twice as much."""
+    """An array to which others are appended."""
 
     def __init__(self, first: npt.NDArray[Any]) -> None:
         self.memory = first
@@ -189,7 +189,9 @@ class _Growing:
         """Room for more, to be filled."""
         start, self.size = self.size, self.size + n
         if self.size > len(self.memory):
-            self._resize(self.size + self.size // 8)
+            old = self.memory
+            self.memory = np.empty((2 * self.size, *old.shape[1:]), dtype=old.dtype)  # takes no memory until it is filled
+            self.memory[:start] = old[:start]
         return self.memory[start : self.size]
 
     def append(self, more: npt.NDArray[Any]) -> None:
@@ -200,13 +202,10 @@ class _Growing:
         """What is there."""
         return self.memory[: self.size]
 
-    def array(self) -> npt.NDArray[Any]:
-        """The same, which is not to grow any more."""
-        self._resize(self.size)
-        return self.memory
-
-    def _resize(self, size: int) -> None:
-        self.memory.resize((size, *self.memory.shape[1:]), refcheck=False)
+    def hand_over(self) -> npt.NDArray[Any]:
+        """The same, given away."""
+        given, self.memory = self.view(), np.empty(0)
+        return given
 
 
 @entry

@@ -99,6 +99,7 @@ from svmatlas.facet import (
     tabulate_pencil,
     target_dd,
     weights_at,
+    whole,
 )  # fmt: skip
 
 UNKNOWN = 2
@@ -1192,7 +1193,7 @@ def _look_near(t, hints):
             v = t.known[hints[k, 2]]
             most = max(most, weights_at(t, v[0], v[1], v[2], 0.0))
     if most > 0:
-        t.counts[NEAR] = min(t.state.size, most + most // 8 + BLOCK)
+        t.counts[NEAR] = whole(t, most + most // 8 + BLOCK)
 
 
 @kernel

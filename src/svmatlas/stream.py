@@ -57,7 +57,7 @@ def tiles(
         if isinstance(facets, list):
             waiting = [(part, depth + 1) for part in facets] + waiting
             continue
-        surveyor.remember(facets)
+        surveyor.remember(tile, facets)
         joiner = Joiner(surveyor.engine, make_region(tile, problem.cost_exponent), facets.start)
         joiner.add(facets._replace(code=_by_side(facets.code, make_tile(tile, problem.cost_exponent, surveyor.region).name)))
         counts = {

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import cached_property
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from svmatlas.compiled import entry
 from svmatlas.facet import CUT, INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q
-from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, make_words, uncertain
+from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, before_in, facet_of, make_words, uncertain
 from svmatlas.maps import affine_maps
 from svmatlas.polygon import EMPTY
 from svmatlas.problem import Bounds, Problem, make_region, make_tile
@@ -170,7 +170,7 @@ class Surveyor:
         facets = self.explore(tile, *options)
         if isinstance(facets, list):
             return facets
-        self.remember(facets)
+        self.remember(tile, facets)
         return facets, visit(tile, facets)
 
     def explore(
@@ -227,12 +227,22 @@ class Surveyor:
             known = (a, b), self._known(a, b)
         return known[1], self.problem.homogeneous(*np.array(known[0])[:, None])[0]
 
-    def remember(self, facets: Facets) -> None:
-        """The facets with the longest edges on each cut of a tile."""
-        for facet, before, after in longest_on_cuts(facets.at, facets.code, facets.vertex, facets.corner).tolist():
-            if facet >= 0:
-                a, b = self._costs(facets.corner[[before, after]])
-                self.seeds.appendleft(((float(a[0] + b[0]) / 2, float(a[1] + b[1]) / 2), facets.state(facet)))
+    def remember(self, tile: Bounds, facets: Facets) -> None:
+        """The facets with the longest edges on each cut of a tile, and those at its corners."""
+        longest = longest_on_cuts(facets.at, facets.code, facets.vertex, facets.corner)
+        longest = longest[longest[:, 0] >= 0]
+        middle = self._costs(facets.corner[longest[:, 1:]].reshape(-1, 3)).reshape(-1, 2, 2).mean(axis=1)
+        for facet, (a, b) in zip(longest[:, 0].tolist(), middle.tolist(), strict=True):
+            self.seeds.appendleft(((a, b), facets.state(facet)))
+        if self.problem.n_points > MANY:
+            side = np.flatnonzero(facets.code < 0)
+            before = before_in(side, facets.at)
+            before = before[(facets.code[before] < 0) & (facets.corner[facets.vertex[before], 2] > 0)]
+            places = self._costs(facets.corner[facets.vertex[before]])
+            for facet, place in zip(facet_of(before, facets.at).tolist(), places, strict=True):
+                for corner in product(*tile):
+                    if np.allclose(place, corner, rtol=CLOSE, atol=0.0):
+                        self.known[corner] = facets.state(facet)
 
     @property
     def _unit(self) -> float:
@@ -268,12 +278,12 @@ class Surveyor:
         if min(a, c) > 0 and np.isfinite(b + d):
             pos, neg = np.sqrt(a * b), np.sqrt(c * d)
         unit = np.array([pos, neg]) / max(pos, neg)
-        end = min(b / unit[0], d / unit[1])
+        begin, end = max(a / unit[0], c / unit[1]), min(b / unit[0], d / unit[1])
         track = tidy(np.array([unit[1], -unit[0], 0.0]))
         goal = np.array([0.0, 0.0, 1.0])
         if np.isfinite(end):
             goal = line_across(track, problem.homogeneous(*(unit * end)[:, None])[0])
-        state = np.full(problem.n_points, INSIDE, dtype=np.int8)
+        state = state_at(problem, *(unit * begin))
         corners = np.concatenate([steps.corner for steps in Walker(problem, np.array([track, goal])).follow(state, 0, 1)])
         return self._costs(corners)
 
@@ -287,17 +297,12 @@ class Surveyor:
     # Candidates
 
     def _frame(self, tile: Bounds) -> Frame:
-        """Candidates for a tile, from the weights at its corners and in its middle."""
+        """Candidates for a tile, from the weights at its corners."""
         data = self.problem.data
         n, d = data.rows.shape
         if n <= MANY:
             return self._choose(np.empty((0, d)), np.ones(n, dtype=bool))
-        places = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.5, 0.5)]
-        costs = [[_between(*bound, s, self._unit) for bound, s in zip(tile, place, strict=True)] for place in places]
-        states = np.array([self._known(*cost) for cost in costs])
-        _, maps = affine_maps(data, self.region, states, jitter=1.0, accuracy=1.0)
-        c = self.problem.homogeneous(*np.array(costs).T)
-        beta = np.einsum("kcj,kc->kj", maps, c / c[:, 2:])
+        states, beta = self._weights(tile)
         centre = beta.mean(axis=0)
         _, _, directions = np.linalg.svd(beta - centre)
         axes = np.vstack([centre, directions[:2], np.zeros((max(0, 2 - d), d))])
@@ -309,6 +314,26 @@ class Surveyor:
         reach = np.abs(data.rows @ axes[1:].T) @ extent + rest * data.point[NORM]
         moving = np.any(states == MARGIN, axis=0) | np.any(states != states[0], axis=0)
         return self._choose(axes, (score <= WIDER * reach) | moving)
+
+    def _weights(self, tile: Bounds) -> tuple[States, Floats]:
+        """Partitions and weights at the corners of a tile, and in its middle if it is wide.
+
+        The tiles around know most corners of a narrow one; the weights at the last are what they are in a parallelogram.
+        """
+        places = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.5, 0.5)]
+        costs = [tuple(_between(*bound, s, self._unit) for bound, s in zip(tile, place, strict=True)) for place in places]
+        narrow = all(lo > 0 and hi < STROLL * lo for lo, hi in tile)
+        if narrow:
+            costs = sorted(costs[:4], key=lambda cost: cost not in self.known)
+            last = costs.pop()
+        states = np.array([self._known(*cost) for cost in costs])
+        _, maps = affine_maps(self.problem.data, self.region, states, jitter=1.0, accuracy=1.0)
+        c = self.problem.homogeneous(*np.array(costs).T)
+        beta = np.einsum("kcj,kc->kj", maps, c / c[:, 2:])
+        if narrow:
+            sign = [-1.0 if cost[0] != last[0] and cost[1] != last[1] else 1.0 for cost in costs]
+            beta = np.vstack([beta, sign @ beta])
+        return states, beta
 
     def _choose(self, axes: Floats, wanted: npt.NDArray[np.bool_]) -> Frame:
         """The wanted points as candidates, or all, with nothing to certify, if these are most."""
