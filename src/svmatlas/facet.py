@@ -65,7 +65,8 @@ HIGH, LOW, SWAY = 0, 1, 2
 BASIS, TRIANGLE, INVERSE = 0, 1, 2
 ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
 KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
-SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, N_SIGNED, REDUCED, KEPT, NEAR = 0, 1, 2, 4, 6, 7, 8, 9, 10, 11, 12
+SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, N_SIGNED = 0, 1, 2, 4, 6, 7, 8, 9
+REDUCED, KEPT, NEAR, AROUND, AT_HOME, N_HOME = 10, 11, 12, 13, 14, 15
 SCORES, TIED = 3, 4
 SURPLUS = 6
 PER_NORM, JITTERS, AXES, SIGNS, WEIGHTS, COSINES, SLOPES, PER_SLOPE, SWAYS, VALUES, ERRORS, FOLDED = range(12)
@@ -117,9 +118,13 @@ class Task(NamedTuple):
     answers (n, 5)                  questions with their exact answers (polygon.py)
     known (n, 3)                    corners of other facets, none of them coarse (polygon.py)
     centre (d,), slack (N,), deep   weights m; for each point, in rising order, how far weights may be from m before it can be
-                                    beyond its line, if its number is ``deep`` or more; zeros say nothing (weights_at)
+                                    beyond its line, if its number is ``deep`` or more; zeros say nothing (first_within)
     shortest                        least length of a row
-    unit (d + 3 or less, N + 15 or less)  rows of length 1, transposed, in single precision, filled up with zeros
+    unit (d + 3 or less, N)         rows of length 1, transposed, in single precision, filled up with zeros
+    everyone (N,)                   0, 1, 2, ...
+    home (d,), side (N,)            weights, and for each point the set that it is in wherever weights are near these, or -1;
+    who (N,), where (N,)            the points with -1, and the place of each point among them, or -1 (settle in polygon.py)
+    home_unit, home_single          ``unit`` and ``single`` of these points
 
     then the maps of the facet:
 
@@ -136,8 +141,9 @@ class Task(NamedTuple):
     counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
                                     FILLED see fill_score; ANCHOR P or Q if M is all of that class (see there), else -1;
                                     SIGNED, N_SIGNED see sign_points; REDUCED as FILLED if the lines of the pencil are known;
-                                    KEPT columns of ``square`` that are those of the first points of M; NEAR the points that
-                                    the pencil was chosen from are those with smaller numbers
+                                    KEPT columns of ``square`` that are those of the first points of M; NEAR: so many points
+                                    the pencil was chosen from, of all or, if AROUND is 1, of those of ``who``; AT_HOME: can
+                                    no other change its set near ``home``? N_HOME: so many are these
 
     and the polygon (first half) with the one that a clip makes of it (second half):
 
@@ -171,6 +177,13 @@ class Task(NamedTuple):
     deep: int
     shortest: float
     unit: Singles
+    everyone: Ints
+    home: Floats
+    side: npt.NDArray[np.int8]
+    who: Ints
+    where: Ints
+    home_unit: Singles
+    home_single: Singles
     members: Ints
     column: Floats
     square: Floats
@@ -209,6 +222,13 @@ class Space(NamedTuple):
     slack: Floats
     shortest: float
     unit: Singles
+    everyone: Ints
+    home: Floats
+    side: npt.NDArray[np.int8]
+    who: Ints
+    where: Ints
+    home_unit: Singles
+    home_single: Singles
     neighbour: Ints  # scratch of layers.py
     memory: npt.NDArray[np.uint8]  # for the record
 
@@ -233,7 +253,7 @@ def make_space(data: Data, region: Region, closing: bool = True) -> Space:
         single=single,
         bound=np.zeros((4, 4)),
         table=table,
-        counts=np.zeros(13, i),
+        counts=np.zeros(16, i),
         edge=np.zeros((2, 4, cap), i),
         corner=np.zeros((2, cap, 6)),
         listed=np.zeros(2 * cap, i),
@@ -245,6 +265,13 @@ def make_space(data: Data, region: Region, closing: bool = True) -> Space:
         slack=np.zeros(n),
         shortest=float(data.point[NORM].min(initial=1.0)),
         unit=unit,
+        everyone=np.arange(n),
+        home=np.zeros(d),
+        side=np.zeros(n, np.int8),
+        who=np.zeros(n, i),
+        where=np.zeros(n, i),
+        home_unit=_on_lines(*unit.shape),
+        home_single=_on_lines(*single.shape),
         neighbour=np.zeros(cap, i),
         memory=make_memory(),
     )
@@ -274,7 +301,8 @@ def make_task(data, region, space):
     fields = Task(
         data.rows, data.columns, data.point, data.axis, data.probe, data.rank, data.anchor,
         region.sides, region.corners, region.axis, region.name, data.axis, 1.0, space.pull, 0.0, space.asked[:0],
-        region.corners, space.centre, space.slack, 0, space.shortest, space.unit,
+        region.corners, space.centre, space.slack, 0, space.shortest, space.unit, space.everyone,
+        space.home, space.side, space.who, space.where, space.home_unit, space.home_single,
         space.members, space.column, space.square, space.score, space.single, space.bound, space.table, space.counts,
         space.edge, space.corner, space.listed, space.asked, space.exact, space.tally,
     )  # fmt: skip
@@ -689,26 +717,43 @@ def score_tied(t, v0, v1, v2, out):
 
 
 @kernel
-def weights_at(t, v0, v1, v2, error):
-    """Weights l beta at costs v into the first scratch column; returns how many points are not certainly on their side.
+def weights_at(t, v0, v1, v2):
+    """Weights l beta at costs v into the first scratch column."""
+    beta = t.column[SCRATCH, 0]
+    for j in range(beta.size):
+        beta[j] = t.column[BETA, P, j] * v0 + t.column[BETA, Q, j] * v1 + t.column[BETA, L, j] * v2
 
-    These are the first: weights l beta that are within D of l m leave all points with a slack of more than D / l where they
-    are. ``error`` bounds the error of the score of a point, relative to its length.
+
+@kernel
+def reach_from(t, centre, l, error):
+    """Distance of the weights beta from others, if l beta is in the first scratch column.
+
+    ``error`` bounds the error of the score of a point, relative to its length.
     """
     beta, square = t.column[SCRATCH, 0], 0.0
     for j in range(beta.size):
-        beta[j] = t.column[BETA, P, j] * v0 + t.column[BETA, Q, j] * v1 + t.column[BETA, L, j] * v2
-        square += (beta[j] - v2 * t.centre[j]) ** 2
-    if not v2 > 0.0:
-        return t.slack.size
-    reach = ((1.0 + 2.0 * beta.size * UNIT) * np.sqrt(square) + 2.0 * error) / v2
+        square += (beta[j] - l * centre[j]) ** 2
+    return ((1.0 + 2.0 * beta.size * UNIT) * np.sqrt(square) + 2.0 * error) / l if l > 0.0 else np.inf
+
+
+@kernel
+def first_within(t, l, error):
+    """How many points are not certainly on their side: the first.
+
+    Weights that are within some distance of m leave all points with more slack than that where they are.
+    """
+    reach = reach_from(t, t.centre, l, error)
     return whole(t, max(t.deep, np.searchsorted(t.slack, reach, "right")))
 
 
 @kernel
 def whole(t, n):
     """So many points and some more, so that loops over them are of whole vector instructions."""
-    return min(n + -n % 32, t.slack.size)
+    return min(n + -n % LANES, t.slack.size)
+
+
+LANES = 32
+"""Numbers in single precision that are in hand at once, in several vectors."""
 
 
 @kernel
@@ -724,13 +769,13 @@ def score_one(t, i):
 
 
 @kernel
-def cosines(t, beta, out):
-    """Cosines of the first points with some weights, in single precision; returns the length of the weights."""
+def cosines(t, unit, beta, out):
+    """Cosines of the first of some points with some weights, in single precision; returns the length of the weights."""
     weights, length = t.single[WEIGHTS], np.sqrt(_dot(beta, beta))
     scale = 1.0 / length
     for j in range(t.columns.shape[0]):
         weights[j] = beta[j] * scale
-    _score_32(t.unit, weights, out)
+    _score_32(unit, weights, out)
     return length
 
 

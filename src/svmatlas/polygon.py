@@ -25,6 +25,8 @@ from svmatlas.compiled import kernel
 from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul
 from svmatlas.facet import (
     ANCHOR,
+    AROUND,
+    AT_HOME,
     AXES,
     BETA,
     BETA_HI,
@@ -40,12 +42,15 @@ from svmatlas.facet import (
     FILLED,
     FOLDED,
     HINT,
+    INSIDE,
     JITTERS,
+    LANES,
     LENGTH,
     LENGTH_SWAY,
     MEMBER,
     N_ASKED,
     N_CORNERS,
+    N_HOME,
     N_LISTED,
     N_PULL,
     N_REFINED,
@@ -79,12 +84,14 @@ from svmatlas.facet import (
     anchored_rest,
     cosines,
     fill_score,
+    first_within,
     is_anchored,
     line,
     line_dd,
     line_sway,
     pencil_dd,
     pencil_origin,
+    reach_from,
     refine,
     rest_dd,
     score_all,
@@ -488,15 +495,17 @@ def _weigh(t, code, value, bound, size, worst, least):
 
 
 @kernel
-def _leave_out(t, j, score):
+def _leave_out(t, j, where, signs, score):
     """Points whose lines are not to be checked at corner j: those of M, and those of its two edges."""
     n = t.tally[N_CORNERS]
     for k in range(t.counts[SIZE]):
-        if t.members[MEMBER, k] < score.size:
-            score[t.members[MEMBER, k]] = np.inf
+        place = where[t.members[MEMBER, k]]
+        if 0 <= place < score.size:
+            score[place] = np.inf
     for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
-        if 0 <= code >> 1 < score.size:
-            score[code >> 1] = np.inf * t.single[SIGNS, code >> 1]
+        place = where[code >> 1] if code >= 0 else -1
+        if 0 <= place < score.size:
+            score[place] = np.inf * signs[place]
 
 
 @kernel
@@ -515,11 +524,103 @@ def _check_scores(t, j):
     """A score line that corner j violates, or NONE; undecided ones are listed."""
     v = t.corner[0, j]
     per_norm, fixed = _score_error(t, v)
-    n = weights_at(t, v[0], v[1], v[2], per_norm + fixed / t.shortest)
+    weights_at(t, v[0], v[1], v[2])
+    error = per_norm + fixed / t.shortest
+    if _is_at_home(t, v[2], error):
+        return _check_singles(t, j, t.home_unit, t.home_single, t.who, t.where, t.counts[N_HOME], per_norm, fixed)
+    n = first_within(t, v[2], error)
     sign_points(t, n)
     if t.counts[ANCHOR] >= 0:  # single precision would leave all tied points open
         return _check_doubles(t, j, n, per_norm, fixed)
-    return _check_singles(t, j, n, per_norm, fixed)
+    return _check_singles(t, j, t.unit, t.single, t.everyone, t.everyone, n, per_norm, fixed)
+
+
+@kernel
+def _is_at_home(t, l, error):
+    """Are all points but those near home certainly on their side, with the weights in the first scratch column?"""
+    return t.counts[AT_HOME] == 1 and reach_from(t, t.home, l, error) <= _radius(t)
+
+
+@kernel
+def _radius(t):
+    """How far from home weights may be: so that some NEIGHBOURS are near. Zero if there are not many more points."""
+    return t.slack[NEIGHBOURS] if t.slack.size > 2 * NEIGHBOURS else 0.0
+
+
+NEIGHBOURS = 128
+"""Points near home, about: enough for some hundred facets, and few enough that it takes longer to know these than to see
+which they are."""
+
+
+@kernel
+def _settle(t, hints):
+    """See that home is near the facet in hand, at a known corner if it is made anew."""
+    t.counts[AT_HOME] = 0
+    if _radius(t) == 0.0 or t.counts[ANCHOR] >= 0:
+        return
+    k = 0
+    while k < hints.shape[0] and (hints[k, 2] < 0 or t.known[max(hints[k, 2], 0), 2] == 0.0):
+        k += 1
+    if k == hints.shape[0]:
+        return
+    v = t.known[hints[k, 2]]
+    weights_at(t, v[0], v[1], v[2])
+    if t.counts[N_HOME] == 0 or not reach_from(t, t.home, v[2], 0.0) < 0.75 * _radius(t) or _strays(t.state, t.side):
+        _make_home(t, v[2])
+        if _strays(t.state, t.side):
+            return
+    t.counts[AT_HOME] = 1
+    signs = t.home_single[SIGNS]
+    for place in range(t.counts[N_HOME]):
+        signs[place] = 1.0 - 2.0 * (t.state[t.who[place]] == INSIDE)
+
+
+@kernel
+def _strays(state, side):
+    """Is a point in another set than all points but those near home have to be?"""
+    count = np.int8(0)
+    for i in range(state.size):
+        count |= np.int8((side[i] >= 0) & (state[i] != side[i]))
+    return count != 0
+
+
+@kernel
+def _make_home(t, l):
+    """Home is where the weights in the first scratch column are; points that are further from their lines than the radius."""
+    home, cosine, inverse, size = t.home, t.single[COSINES], t.single[PER_NORM], t.state.size
+    for j in range(home.size):
+        home[j] = t.column[SCRATCH, 0, j] / l
+    length = cosines(t, t.unit, home, cosine[:size])
+    reach = np.float32(GROWN * (_radius(t) + (t.columns.shape[0] + 8) * UNIT_32 * length))
+    n, per_unit = 0, np.float32(length)
+    for i in range(size):
+        rest = per_unit * cosine[i] - inverse[i]
+        far = abs(rest) > reach + np.float32(16.0 * UNIT_32) * inverse[i]
+        t.side[i] = (OUTSIDE if rest > 0 else INSIDE) if far else -1
+        if not far:
+            t.who[n] = i
+            n += 1
+    for i in range(size):
+        if n % LANES == 0:
+            break
+        if t.side[i] >= 0:
+            t.side[i], t.who[n] = -1, i
+            n += 1
+    for i in range(size):
+        t.where[i] = -1
+    for place in range(n):
+        t.where[t.who[place]] = place
+    for row in range(t.unit.shape[0]):
+        _pick(t.unit[row], t.who[:n], t.home_unit[row])
+    for row in (PER_NORM, JITTERS, AXES):
+        _pick(t.single[row], t.who[:n], t.home_single[row])
+    t.counts[N_HOME] = n
+
+
+@kernel
+def _pick(source, which, goal):
+    for k in range(which.size):
+        goal[k] = source[which[k]]
 
 
 UNIT_32 = 2.0**-24
@@ -530,17 +631,18 @@ GROWN = 1.0 + 2.0**-16
 
 
 @kernel
-def _check_singles(t, j, n, per_norm, fixed):
-    """The line of the first n points that corner j violates most. What single precision leaves open, doubles are asked.
+def _check_singles(t, j, unit, single, who, where, n, per_norm, fixed):
+    """The line of the first n of some points that corner j violates most. Doubles are asked what single precision leaves open.
 
     With x = |x| e and beta = |beta| b the score is beyond its bound if e.b is by as much, divided by |x||beta|. That product
     of vectors of length 1 is good to d + 4 units; the bound adds its own rounding, and that of the difference.
     """
-    cosine, signs, inverse = t.single[COSINES, :n], t.single[SIGNS], t.single[PER_NORM]
-    length = cosines(t, t.column[SCRATCH, 0], cosine)
+    cosine, signs, inverse = single[COSINES, :n], single[SIGNS], single[PER_NORM]
+    length = cosines(t, unit, t.column[SCRATCH, 0], cosine)
     if not per_norm < length:  # all is open
-        return _check_doubles(t, j, n, per_norm, fixed)
-    _leave_out(t, j, cosine)
+        sign_points(t, t.state.size)
+        return _check_doubles(t, j, t.state.size, per_norm, fixed)
+    _leave_out(t, j, where, signs, cosine)
     v, jitter = t.corner[0, j, 2], t.jitter
     target = np.float32(v / length)
     a = np.float32(GROWN * ((t.columns.shape[0] + 8) * UNIT_32 + per_norm / length))
@@ -548,17 +650,18 @@ def _check_singles(t, j, n, per_norm, fixed):
     if _count_short(cosine, signs, inverse, target, a, b) == 0:
         return NONE
     worst, least = NONE, 0.0
-    for i in range(n):
-        s, bound = signs[i] * (cosine[i] - target * inverse[i]), a + b * inverse[i]
+    for place in range(n):
+        s, bound = signs[place] * (cosine[place] - target * inverse[place]), a + b * inverse[place]
         if s > bound:
             continue
+        i = who[place]
         code, norm = 2 * i + (0 if t.state[i] == OUTSIDE else 1), t.point[NORM, i]
         if s < -bound:
             if s * length < least:
                 worst, least = code, s * length
             continue
         value, limit = score_one(t, i) - (v + jitter * t.point[TARGET_LO, i] * v), norm * per_norm + fixed
-        value *= signs[i]
+        value *= signs[place]
         if not value > limit:
             worst, least = _weigh(t, code, value, limit, norm, worst, least)
     return worst
@@ -579,7 +682,7 @@ def _check_doubles(t, j, n, per_norm, fixed):
     state, norm, low = t.state, t.point[NORM], t.point[TARGET_LO]
     score, signs, target, jitter = t.score[SCORES, :n], t.single[SIGNS], t.corner[0, j, 2], t.jitter
     score_all(t, score)
-    _leave_out(t, j, score)
+    _leave_out(t, j, t.everyone, signs, score)
     _settle_tied(t, j, score)
     worst, least = NONE, 0.0
     for i in range(n):
@@ -824,11 +927,15 @@ def _bound_all(t):
     So upper bounds are negated, and the tightest is the largest. The unit is |Beta_l| / |u|. Returns |s_i| / |x_i||u| from
     which on the side is certain.
     """
-    n, single, d = t.counts[NEAR], t.single, t.columns.shape[0]
-    sign_points(t, n)
+    n, d = t.counts[NEAR], t.columns.shape[0]
+    unit, single, where = t.unit, t.single, t.everyone
+    if t.counts[AROUND] == 1:
+        unit, single, where = t.home_unit, t.home_single, t.where
+    else:
+        sign_points(t, n)
     slope, per_slope, rest, inverse = single[SLOPES, :n], single[PER_SLOPE], single[COSINES, :n], single[PER_NORM]
     signs, value, error = single[SIGNS], single[VALUES], single[ERRORS]
-    length_u, length = cosines(t, t.column[BETA, U], slope), cosines(t, t.column[BETA, L], rest)
+    length_u, length = cosines(t, unit, t.column[BETA, U], slope), cosines(t, unit, t.column[BETA, L], rest)
     for i in range(n):
         per_slope[i] = ONE / abs(slope[i])
     tiny, own = (d + 2) * UNIT, (d + 8) * UNIT_32
@@ -839,9 +946,9 @@ def _bound_all(t):
     if t.counts[ANCHOR] >= 0:
         sway, jitter, axis, anchor = single[SWAYS, :n], single[JITTERS], single[AXES], np.float32(t.counts[ANCHOR])
         origin, shift = pencil_origin(t)
-        unit = length_u / length
-        v0, e0 = np.float32(origin * unit), np.float32(GROWN * (shift + 8.0 * UNIT_32 * abs(origin)) * unit)
-        length_s = cosines(t, t.column[SWAY_BETA, L], sway)
+        ratio = length_u / length
+        v0, e0 = np.float32(origin * ratio), np.float32(GROWN * (shift + 8.0 * UNIT_32 * abs(origin)) * ratio)
+        length_s = cosines(t, unit, t.column[SWAY_BETA, L], sway)
         scale, per_sway = np.float32(length_s / length), np.float32(1.0 / length_s)
         e = np.float32(GROWN * (own + t.bound[REAL, ETA_SWAY] / length_s + tiny))
         for i in range(n):
@@ -849,8 +956,8 @@ def _bound_all(t):
         _value_tied(per_slope, sway, signs, jitter, axis, anchor, per_sway, scale, value)
         _error_tied(per_slope[:n], jitter, axis, anchor, per_sway, scale, value, es, e, e0, error)
     for k in range(t.counts[SIZE]):
-        i = t.members[MEMBER, k]
-        if i < n:
+        i = where[t.members[MEMBER, k]]
+        if 0 <= i < n:
             slope[i], value[i], error[i] = 1.0, -HUGE, 0.0
     return np.float32(4.0) * es
 
@@ -925,8 +1032,11 @@ def _largest_low(slope, signs, value, error, least, side, out):
 def _list_tight(t):
     """List all points whose bounds may be the tightest, or whose side is not certain."""
     least, n = _bound_all(t), t.counts[NEAR]
-    slope, signs, value, error = t.single[SLOPES, :n], t.single[SIGNS], t.single[VALUES], t.single[ERRORS]
-    beyond = t.single[FOLDED, :n]
+    single, who = t.single, t.everyone
+    if t.counts[AROUND] == 1:
+        single, who = t.home_single, t.who
+    slope, signs, value, error = single[SLOPES, :n], single[SIGNS], single[VALUES], single[ERRORS]
+    beyond = single[FOLDED, :n]
     lower = _largest_low(slope, signs, value, error, least, ONE, beyond)
     upper = _largest_low(slope, signs, value, error, least, -ONE, beyond)
     for i in range(n):
@@ -938,8 +1048,8 @@ def _list_tight(t):
         if beyond[first] > 0:
             for i in range(first, n, BLOCK):
                 loose = value[i] + error[i] - (lower if signs[i] * slope[i] > 0 else upper) < 0
-                if not (loose and abs(slope[i]) > least) and t.members[SLOT, i] < 0:
-                    _list(t, 2 * i + (0 if t.state[i] == OUTSIDE else 1))
+                if not (loose and abs(slope[i]) > least) and t.members[SLOT, who[i]] < 0:
+                    _list(t, 2 * who[i] + (0 if t.state[who[i]] == OUTSIDE else 1))
 
 
 BLOCK = 64
@@ -1187,12 +1297,16 @@ ALL, ONLY_NEAR = np.arange(2)
 @kernel
 def _look_near(t, hints):
     """Choose the pencil from those points that are not certainly on their side at known corners, and some more."""
-    most = np.int64(0)
+    most, at_home = np.int64(0), True
     for k in range(hints.shape[0]):
         if hints[k, 2] >= 0:
             v = t.known[hints[k, 2]]
-            most = max(most, weights_at(t, v[0], v[1], v[2], 0.0))
-    if most > 0:
+            weights_at(t, v[0], v[1], v[2])
+            at_home = at_home and _is_at_home(t, v[2], 0.0)
+            most = max(most, first_within(t, v[2], 0.0))
+    if most > 0 and at_home:
+        t.counts[AROUND], t.counts[NEAR] = 1, t.counts[N_HOME]
+    elif most > 0:
         t.counts[NEAR] = whole(t, most + most // 8 + BLOCK)
 
 
@@ -1202,7 +1316,13 @@ def _is_near(t):
     for j in range(t.tally[N_CORNERS] if t.counts[NEAR] < t.state.size else 0):
         v = t.corner[0, j]
         per_norm, fixed = _score_error(t, v)
-        if weights_at(t, v[0], v[1], v[2], per_norm + fixed / t.shortest) > t.counts[NEAR]:
+        error = per_norm + fixed / t.shortest
+        weights_at(t, v[0], v[1], v[2])
+        if t.counts[AROUND] == 1:
+            near = _is_at_home(t, v[2], error)
+        else:
+            near = first_within(t, v[2], error) <= t.counts[NEAR]
+        if not near:
             return False
     return True
 
@@ -1214,13 +1334,13 @@ def find_pencil(t, hints, near):
     ``near``: ONLY_NEAR if it is enough to look among the points that are near the known corners, else ALL.
     """
     if t.counts[REDUCED] != t.counts[FILLED]:
-        t.counts[NEAR] = t.state.size
+        t.counts[NEAR], t.counts[AROUND] = t.state.size, 0
         if not _pencil_known(t, hints):
             if near == ONLY_NEAR and not _pencil_answered(t):
                 _look_near(t, hints)
             outcome = _reduce_pencil(t)
             if outcome == ASKING and t.counts[NEAR] < t.state.size:  # answers are to hold for all points
-                t.counts[NEAR], t.tally[N_ASKED] = t.state.size, 0
+                t.counts[NEAR], t.counts[AROUND], t.tally[N_ASKED] = t.state.size, 0, 0
                 outcome = _reduce_pencil(t)
             if outcome == ASKING:
                 return False
@@ -1303,6 +1423,8 @@ def close_facet(t, hints):
     if not solve_maps(t):
         return BROKEN
     tabulate_margin(t)
+    if t.counts[SIZE] < t.rank:
+        _settle(t, hints)
     outcome = _attempt(t, hints)
     if t.counts[REFINED] != 0:
         return outcome
