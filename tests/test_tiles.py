@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import svmatlas
-from svmatlas import budget, survey
+from svmatlas import budget, layers, survey
 from svmatlas.layers import uncertain
 from tests import cases
 
@@ -26,7 +26,8 @@ def assert_same(one, other):
 
 
 def cut_finely(monkeypatch, events=4, many=8):
-    """Many tiles, and few candidates, also for small data."""
+    """Many tiles, few candidates, and few points near home, also for small data."""
+    monkeypatch.setattr(layers, "NEIGHBOURS", 1)
     monkeypatch.setattr(survey, "FEW", 4)
     monkeypatch.setattr(survey, "MANY", many)
     monkeypatch.setattr(survey, "MOST", 0.95)
@@ -113,8 +114,8 @@ def test_the_certificate_names_points_that_move():
     X, y = cases.gaussian(450, 450, 4, 1.0)
     whole = svmatlas.explore(X, y, region=((0.01, 0.012), (0.01, 0.012)))
     surveyor = survey.Surveyor(whole._problem, whole.region)
-    frame = surveyor._frame(whole.region)
     states = whole._states(np.arange(whole.facet_layer.size))
+    frame = surveyor._frame(whole.region, states[0])
     moving = np.flatnonzero(np.any(states != states[0], axis=0))
     start = states[0]
     still = moving[start[moving] != 2]

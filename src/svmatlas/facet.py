@@ -122,8 +122,8 @@ class Task(NamedTuple):
     shortest                        least length of a row
     unit (d + 3 or less, N)         rows of length 1, transposed, in single precision, filled up with zeros
     everyone (N,)                   0, 1, 2, ...
-    home (d,), side (N,)            weights, and for each point the set that it is in wherever weights are near these, or -1;
-    who (N,), where (N,)            the points with -1, and the place of each point among them, or -1 (settle in polygon.py)
+    home (d,), radius, side (N,)    weights; for each point the set that it is in wherever weights are that near, or -1;
+    who (N,), where (N,)            the points with -1, and the place of each point among them, or -1 (_settle in polygon.py)
     home_unit, home_single          ``unit`` and ``single`` of these points
 
     then the maps of the facet:
@@ -179,6 +179,7 @@ class Task(NamedTuple):
     unit: Singles
     everyone: Ints
     home: Floats
+    radius: float
     side: npt.NDArray[np.int8]
     who: Ints
     where: Ints
@@ -224,6 +225,7 @@ class Space(NamedTuple):
     unit: Singles
     everyone: Ints
     home: Floats
+    radius: float
     side: npt.NDArray[np.int8]
     who: Ints
     where: Ints
@@ -267,6 +269,7 @@ def make_space(data: Data, region: Region, closing: bool = True) -> Space:
         unit=unit,
         everyone=np.arange(n),
         home=np.zeros(d),
+        radius=0.0,
         side=np.zeros(n, np.int8),
         who=np.zeros(n, i),
         where=np.zeros(n, i),
@@ -302,7 +305,7 @@ def make_task(data, region, space):
         data.rows, data.columns, data.point, data.axis, data.probe, data.rank, data.anchor,
         region.sides, region.corners, region.axis, region.name, data.axis, 1.0, space.pull, 0.0, space.asked[:0],
         region.corners, space.centre, space.slack, 0, space.shortest, space.unit, space.everyone,
-        space.home, space.side, space.who, space.where, space.home_unit, space.home_single,
+        space.home, space.radius, space.side, space.who, space.where, space.home_unit, space.home_single,
         space.members, space.column, space.square, space.score, space.single, space.bound, space.table, space.counts,
         space.edge, space.corner, space.listed, space.asked, space.exact, space.tally,
     )  # fmt: skip

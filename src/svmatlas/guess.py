@@ -74,12 +74,26 @@ def guess(data: Data, c: Floats) -> States | None:
             return None
 
 
-def _guess(data: Data, c: Floats) -> States | None:
+def approximate(data: Data, c: Floats) -> tuple[States, Floats]:
+    """Partition and weights at finite homogeneous costs, but for what coordinate descent leaves."""
+    alpha, beta, bound = _solve(data, c)
+    side = np.where(data.rows @ beta < 1.0, INSIDE, OUTSIDE)
+    return np.where((alpha > 0) & (alpha < bound), MARGIN, side).astype(np.int8), beta
+
+
+def _solve(data: Data, c: Floats) -> tuple[Floats, Floats, Floats]:
+    """Dual variables and weights by coordinate descent, and the bounds of the former."""
     rows = data.rows
     bound = data.point[WEIGHT] * (c[data.axis] / c[2])
     alpha, beta = np.zeros(rows.shape[0]), np.zeros(rows.shape[1])
     order = np.random.default_rng(0).permutation(rows.shape[0])
     _descend(rows, np.einsum("ij,ij->i", rows, rows), bound, order, alpha, beta)
+    return alpha, beta, bound
+
+
+def _guess(data: Data, c: Floats) -> States | None:
+    rows = data.rows
+    alpha, _, bound = _solve(data, c)
     free = (alpha > 0) & (alpha < bound)
     limit = FAR * data.rank
     if free.sum() > limit:

@@ -997,7 +997,7 @@ class Engine:
         """
         which, centre, slack = self._sort(start, place, frame.which)
         data = subset(self.wide, which)
-        space = make_space(data, region)
+        space = make_space(data, region)._replace(radius=_radius(slack))
         space.centre[: centre.size], space.slack[:] = centre, slack
         axes = _widen(frame.axes)
         block = self.blocks.pop() if self.blocks else np.empty(0, dtype=np.uint8)
@@ -1123,6 +1123,16 @@ class Engine:
             arena.corner[first], beta, start, which, number[arena.parent[order]], arena.flips[order], outcome,
             arena.spread.copy(),
         )  # fmt: skip
+
+
+def _radius(slack: Floats) -> float:
+    """How far from home weights may be: so far that some NEIGHBOURS are near, beside points that are tied; 0 if most are."""
+    free = slack[slack > 0.0]
+    return float(free[NEIGHBOURS]) if free.size > 2 * NEIGHBOURS else 0.0
+
+
+NEIGHBOURS = 128
+"""Points near home: enough for some hundred facets, and so few that it takes no longer to see which they are."""
 
 
 def subset(data: Data, which: Ints) -> Data:

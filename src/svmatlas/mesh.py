@@ -224,7 +224,10 @@ def _find_cut(at, code, vertex, corner):
     """The facets of a tile that have an edge on a cut; the vertices that other tiles may have too: of those, or far away."""
     cut, n_cut, shared = np.empty(at.size - 1, np.int64), 0, np.zeros(corner.shape[0], np.bool_)
     for f in range(at.size - 1):
-        if _is_whole(code[at[f] : at[f + 1]]):
+        whole = True
+        for k in range(at[f], at[f + 1]):
+            whole = whole and code[k] > CUT_CODE
+        if whole:
             continue
         cut[n_cut] = f
         n_cut += 1
@@ -239,15 +242,6 @@ def _find_cut(at, code, vertex, corner):
 def _is_far_out(v):
     """Is a vertex at infinity, or a corner of the triangle of costs? Any number of facets may meet there."""
     return v[2] == 0.0 or corner_of_triangle(v) >= 0
-
-
-@kernel
-def _is_whole(code):
-    """Is none of some edges on a cut?"""
-    for k in range(code.size):
-        if code[k] <= CUT_CODE:
-            return False
-    return True
 
 
 @entry

@@ -526,7 +526,7 @@ def _check_scores(t, j):
     per_norm, fixed = _score_error(t, v)
     weights_at(t, v[0], v[1], v[2])
     error = per_norm + fixed / t.shortest
-    if _is_at_home(t, v[2], error):
+    if t.counts[ANCHOR] < 0 and _is_at_home(t, v[2], error):
         return _check_singles(t, j, t.home_unit, t.home_single, t.who, t.where, t.counts[N_HOME], per_norm, fixed)
     n = first_within(t, v[2], error)
     sign_points(t, n)
@@ -538,25 +538,14 @@ def _check_scores(t, j):
 @kernel
 def _is_at_home(t, l, error):
     """Are all points but those near home certainly on their side, with the weights in the first scratch column?"""
-    return t.counts[AT_HOME] == 1 and reach_from(t, t.home, l, error) <= _radius(t)
-
-
-@kernel
-def _radius(t):
-    """How far from home weights may be: so that some NEIGHBOURS are near. Zero if there are not many more points."""
-    return t.slack[NEIGHBOURS] if t.slack.size > 2 * NEIGHBOURS else 0.0
-
-
-NEIGHBOURS = 128
-"""Points near home, about: enough for some hundred facets, and few enough that it takes longer to know these than to see
-which they are."""
+    return t.counts[AT_HOME] == 1 and reach_from(t, t.home, l, error) <= t.radius
 
 
 @kernel
 def _settle(t, hints):
     """See that home is near the facet in hand, at a known corner if it is made anew."""
     t.counts[AT_HOME] = 0
-    if _radius(t) == 0.0 or t.counts[ANCHOR] >= 0:
+    if t.radius == 0.0:
         return
     k = 0
     while k < hints.shape[0] and (hints[k, 2] < 0 or t.known[max(hints[k, 2], 0), 2] == 0.0):
@@ -565,7 +554,7 @@ def _settle(t, hints):
         return
     v = t.known[hints[k, 2]]
     weights_at(t, v[0], v[1], v[2])
-    if t.counts[N_HOME] == 0 or not reach_from(t, t.home, v[2], 0.0) < 0.75 * _radius(t) or _strays(t.state, t.side):
+    if t.counts[N_HOME] == 0 or not reach_from(t, t.home, v[2], 0.0) < 0.75 * t.radius or _strays(t.state, t.side):
         _make_home(t, v[2])
         if _strays(t.state, t.side):
             return
@@ -578,10 +567,10 @@ def _settle(t, hints):
 @kernel
 def _strays(state, side):
     """Is a point in another set than all points but those near home have to be?"""
-    count = np.int8(0)
+    found = np.int8(0)
     for i in range(state.size):
-        count |= np.int8((side[i] >= 0) & (state[i] != side[i]))
-    return count != 0
+        found = np.int8(found | ((side[i] >= 0) & (state[i] != side[i])))
+    return found != 0
 
 
 @kernel
@@ -591,7 +580,7 @@ def _make_home(t, l):
     for j in range(home.size):
         home[j] = t.column[SCRATCH, 0, j] / l
     length = cosines(t, t.unit, home, cosine[:size])
-    reach = np.float32(GROWN * (_radius(t) + (t.columns.shape[0] + 8) * UNIT_32 * length))
+    reach = np.float32(GROWN * (t.radius + (t.columns.shape[0] + 8) * UNIT_32 * length))
     n, per_unit = 0, np.float32(length)
     for i in range(size):
         rest = per_unit * cosine[i] - inverse[i]

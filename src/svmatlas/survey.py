@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from svmatlas.compiled import entry
 from svmatlas.facet import CUT, INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q
+from svmatlas.guess import approximate
 from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, before_in, facet_of, make_words, uncertain
 from svmatlas.maps import affine_maps
 from svmatlas.polygon import EMPTY
@@ -33,7 +34,7 @@ Ints = npt.NDArray[np.intp]
 States = npt.NDArray[np.int8]
 T = TypeVar("T")
 
-EVENTS = 96
+EVENTS = 128
 """Events of a ray from cut to cut: a tile then has thousands of facets, and a hundredth of its time is the set-up.
 
 With more than USUAL points, N, it is (USUAL / N)^0.5 of that: there are more facets for each event then, and each takes
@@ -60,8 +61,8 @@ BEND = 0.1
 MOST = 0.6
 """With a larger share of candidates than this all points are."""
 
-STROLL = 1.5
-"""Ratio of costs up to which it is quicker to walk from one to the other than to begin anew."""
+NARROW = 1.5
+"""Ratio of costs up to which a tile is narrow: weights at three corners tell those at the fourth."""
 
 SEEDS = 512
 """Facets on cuts that are remembered, as starts of the tiles beyond."""
@@ -89,7 +90,7 @@ class Surveyor:
         self.region = make_region(bounds, problem.cost_exponent)
         self.engine = Engine(problem.data, self.words, betas)
         self.seeds: deque[tuple[tuple[float, float], States]] = deque(maxlen=SEEDS)
-        self.known: dict[tuple[float, float], States] = {}
+        self.known: dict[tuple[float, ...], tuple[States, Floats | None]] = {}  # partitions at corners of tiles, and weights
         self.complete = True
         self.undone: list[Bounds] = []
         self.n_tiles = 0  # finished, and
@@ -188,7 +189,7 @@ class Surveyor:
         place: Floats | None = None
         if state is None:
             state, place = self._start(tile, share)
-        frame = self._frame(tile)
+        frame = self._frame(tile, state)
         while True:
             facets = self.engine.explore(
                 region, state, place, frame, self._room(frame.which.size, depth), max_facets, deadline
@@ -198,6 +199,7 @@ class Surveyor:
                 if share < 1e-3:
                     raise EngineError(f"no facet found in the tile {tile}")
                 state, place = self._start(tile, share)
+                frame = self._frame(tile, state)
                 continue
             if facets.outcome == FULL:
                 return _halve(tile, self._costs(facets.corner)) if depth < DEEPEST else [tile]
@@ -213,7 +215,7 @@ class Surveyor:
         """Number of facets that a tile may have."""
         # One facet in eight waits, with its partition and pull
         size = n_candidates // 8 + 6 * self.problem.data.rows.shape[1] + 400
-        return int(np.clip(ROOM // size, 512, 2**17)) << (2 * max(0, depth - DEEPEST))
+        return int(np.clip(ROOM // size, 512, 2**18)) << (2 * max(0, depth - DEEPEST))
 
     # Starts
 
@@ -224,7 +226,7 @@ class Surveyor:
         known = next((seed for seed in list(self.seeds) if share == 0.5 and _touches(tile, seed[0])), None)
         if known is None:
             a, b = (_between(*bound, share, self._unit) for bound in tile)
-            known = (a, b), self._known(a, b)
+            known = (a, b), state_at(self.problem, a, b)
         return known[1], self.problem.homogeneous(*np.array(known[0])[:, None])[0]
 
     def remember(self, tile: Bounds, facets: Facets) -> None:
@@ -242,7 +244,7 @@ class Surveyor:
             for facet, place in zip(facet_of(before, facets.at).tolist(), places, strict=True):
                 for corner in product(*tile):
                     if np.allclose(place, corner, rtol=CLOSE, atol=0.0):
-                        self.known[corner] = facets.state(facet)
+                        self.known.setdefault(corner, (facets.state(facet), None))
 
     @property
     def _unit(self) -> float:
@@ -296,13 +298,14 @@ class Surveyor:
 
     # Candidates
 
-    def _frame(self, tile: Bounds) -> Frame:
-        """Candidates for a tile, from the weights at its corners."""
+    def _frame(self, tile: Bounds, start: States) -> Frame:
+        """Candidates for a tile, from the weights at its corners and the partition that it is explored from."""
         data = self.problem.data
         n, d = data.rows.shape
         if n <= MANY:
             return self._choose(np.empty((0, d)), np.ones(n, dtype=bool))
         states, beta = self._weights(tile)
+        states = np.vstack([states, start])
         centre = beta.mean(axis=0)
         _, _, directions = np.linalg.svd(beta - centre)
         axes = np.vstack([centre, directions[:2], np.zeros((max(0, 2 - d), d))])
@@ -322,46 +325,32 @@ class Surveyor:
         """
         places = [(0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (1.0, 1.0), (0.5, 0.5)]
         costs = [tuple(_between(*bound, s, self._unit) for bound, s in zip(tile, place, strict=True)) for place in places]
-        narrow = all(lo > 0 and hi < STROLL * lo for lo, hi in tile)
+        narrow = all(lo > 0 and hi < NARROW * lo for lo, hi in tile)
         if narrow:
             costs = sorted(costs[:4], key=lambda cost: cost not in self.known)
             last = costs.pop()
-        states = np.array([self._known(*cost) for cost in costs])
-        _, maps = affine_maps(self.problem.data, self.region, states, jitter=1.0, accuracy=1.0)
         c = self.problem.homogeneous(*np.array(costs).T)
-        beta = np.einsum("kcj,kc->kj", maps, c / c[:, 2:])
+        found = [self._weights_at(cost, place) for cost, place in zip(costs, c, strict=True)]
+        states, beta = (np.array(part) for part in zip(*found, strict=True))
         if narrow:
             sign = [-1.0 if cost[0] != last[0] and cost[1] != last[1] else 1.0 for cost in costs]
             beta = np.vstack([beta, sign @ beta])
         return states, beta
+
+    def _weights_at(self, costs: tuple[float, ...], c: Floats) -> tuple[States, Floats]:
+        """Partition and weights at some costs; those that are not known nearly so: the candidates are certified anyway."""
+        state, beta = self.known.get(costs) or approximate(self.problem.data, c)
+        if beta is None:
+            _, (maps,) = affine_maps(self.problem.data, self.region, state[None], jitter=1.0, accuracy=1.0)
+            beta = c / c[2] @ maps
+        self.known[costs] = state, beta
+        return state, beta
 
     def _choose(self, axes: Floats, wanted: npt.NDArray[np.bool_]) -> Frame:
         """The wanted points as candidates, or all, with nothing to certify, if these are most."""
         if wanted.sum() > MOST * wanted.size:
             return Frame(axes[:0], np.arange(wanted.size))
         return Frame(axes, np.flatnonzero(wanted))
-
-    def _known(self, C_pos: float, C_neg: float) -> States:
-        """Partition at some costs; tiles share their corners, and a walk from one of them is short."""
-        goal = (C_pos, C_neg)
-        if goal not in self.known:
-            near = [costs for costs in list(self.known) if min(*costs, *goal) > 0 and _is_along(costs, goal)]
-            if near:
-                begin = min(near, key=lambda costs: abs(np.log(costs[0] * costs[1] / (C_pos * C_neg))))
-                self.known[goal] = self._walk(begin, goal)
-            else:
-                self.known[goal] = state_at(self.problem, C_pos, C_neg)
-        return self.known[goal]
-
-    def _walk(self, begin: tuple[float, float], goal: tuple[float, float]) -> States:
-        """Partition at costs that differ in one of them from costs where it is known."""
-        (p, q, l), state = self.problem.homogeneous(*np.array(goal)[:, None])[0], self.known[begin].copy()
-        lines = [tidy(np.array([l, 0.0, -p])), tidy(np.array([0.0, l, -q]))]
-        try:
-            Walker(self.problem, np.array(lines if begin[0] == goal[0] else lines[::-1])).finish(state, 0, 1)
-        except EngineError:  # the costs are where facets meet
-            return state_at(self.problem, *goal)
-        return state
 
 
 @entry
@@ -384,11 +373,6 @@ def longest_on_cuts(at, code, vertex, corner):
                     out[side, 0], out[side, 1], out[side, 2] = f, before, after
             before = after
     return out
-
-
-def _is_along(a: tuple[float, float], b: tuple[float, float]) -> bool:
-    """Do costs differ in one of them, and not by much?"""
-    return (a[0] == b[0] or a[1] == b[1]) and max(a[0] / b[0], b[0] / a[0], a[1] / b[1], b[1] / a[1]) < STROLL
 
 
 def _holds(tile: Bounds, start: tuple[float, float]) -> bool:
