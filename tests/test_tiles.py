@@ -177,6 +177,10 @@ def test_no_exploration_without_memory(monkeypatch):
     n_tiles = len(survey.Surveyor(tiled._problem, tiled.region).cut((0.0, 0.0)))
     assert n_tiles > budget.FEW_TILES
     assert 0 < len(counts) <= max(budget.LEAST, n_tiles // 32)
+    counts.clear()
+    monkeypatch.setattr(budget, "available_memory", lambda: 2.0**50)
+    assert_same(svmatlas.explore(X, y), tiled)
+    assert not counts  # there is plenty
 
 
 def test_no_sample_of_few_tiles(monkeypatch):

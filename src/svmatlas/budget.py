@@ -13,11 +13,14 @@ import numpy as np
 from svmatlas.problem import Bounds
 from svmatlas.survey import Surveyor
 
-BYTES = 470
+BYTES = 400
 """Memory at the peak of an exploration for each facet, ties included (N = 500, d = 10); the atlas itself has 120 of them."""
 
 FEW_TILES = 64
 """With no more tiles than this an exploration is not refused: a sample would take too large a share of it."""
+
+PLENTY = 2**16
+"""Facets that a tile has seldom on average. If there is memory for as many in each, that is not looked into."""
 
 LEAST, SHARE = 3, 1 / 32
 """Least number of tiles, and largest share of them, that are explored to see whether there is memory for all."""
@@ -71,9 +74,9 @@ def _count(surveyor: Surveyor, tile: Bounds, depth: int) -> int:
 
 def check_memory(surveyor: Surveyor, tiles: Sequence[Bounds], n_jobs: int, deadline: float) -> None:
     """Refuse to explore tiles, before that begins, if the facets that can be found in time surely need too much memory."""
-    if len(tiles) <= FEW_TILES:
-        return
     available = available_memory()
+    if len(tiles) <= FEW_TILES or PLENTY * len(tiles) * BYTES < available:
+        return
     for whole in islice(samples(surveyor, tiles), LEAST - 1, max(LEAST, int(SHARE * len(tiles)))):
         share = min(1.0, n_jobs * max(0.0, deadline - time.monotonic()) / whole.seconds)
         needed, margin = share * whole.bytes, 2.0 * whole.error
