@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import svmatlas
 from svmatlas import budget, layers, survey
+from svmatlas.guess import approximate
 from svmatlas.layers import uncertain
 from tests import cases
 
@@ -123,6 +124,31 @@ def test_the_certificate_names_points_that_move():
     which = np.setdiff1d(frame.which, still[:1])
     facets = surveyor.engine.explore(surveyor.region, start, None, frame._replace(which=which), 10**4)
     assert uncertain(whole._problem.data, facets, frame.axes)[still[0]]
+
+
+def test_candidates_are_guessed_from_good_weights():
+    """At corners of tiles that are not known coordinate descent is close to the solution, also where a class is tied."""
+    X, y = cases.gaussian(450, 450, 4, 1.0)
+    whole = svmatlas.explore(X, y, region=((0.01, 0.012), (0.01, 0.012)))
+    problem = whole._problem
+    for C in ((0.01, 0.01), (0.012, 0.0105), (0.0, 0.011), (0.0, 0.0)):
+        state, beta = approximate(problem.data, problem.homogeneous(*np.array(C)[:, None])[0])
+        if C[0] > 0:
+            score = problem.data.rows @ beta
+            assert np.linalg.norm(whole.coef(*C) - problem.features.weights(beta[None])[0]) < 1e-2
+            assert np.mean(state == whole._states(np.array([whole.locate(*C)]))[0]) > 0.98
+            assert np.all((score < 1) == (state == 1), where=state != 2)
+    assert np.all(state == 1)
+
+
+@pytest.mark.parametrize("name", ["gaussian", "lattice", "tied"])
+def test_points_near_home_are_enough(name, monkeypatch):
+    """The same map whether scores are checked for all points, or for those near the last home alone."""
+    X, y = {"tied": lambda: cases.gaussian(100, 100, 2, 3.0), **DATA}[name]()
+    X, y = np.concatenate([X, X + 0.25]), np.concatenate([y, y])
+    plain = svmatlas.explore(X, y, region=((1e-3, 1), (1e-3, 1)))
+    monkeypatch.setattr(layers, "NEIGHBOURS", 2)
+    assert_same(svmatlas.explore(X, y, region=plain.region), plain)
 
 
 def test_stream_of_tiles(monkeypatch):

@@ -329,6 +329,7 @@ def _look_around(at, place, now, one, corner):
 
 
 FAR_OUT = 2**30
+"""More than there are facets around any vertex."""
 
 
 @entry

@@ -554,7 +554,7 @@ def _settle(t, hints):
         return
     v = t.known[hints[k, 2]]
     weights_at(t, v[0], v[1], v[2])
-    if t.counts[N_HOME] == 0 or not reach_from(t, t.home, v[2], 0.0) < 0.75 * t.radius or _strays(t.state, t.side):
+    if t.counts[N_HOME] == 0 or not reach_from(t, t.home, v[2], 0.0) < WITHIN * t.radius or _strays(t.state, t.side):
         _make_home(t, v[2])
         if _strays(t.state, t.side):
             return
@@ -562,6 +562,10 @@ def _settle(t, hints):
     signs = t.home_single[SIGNS]
     for place in range(t.counts[N_HOME]):
         signs[place] = 1.0 - 2.0 * (t.state[t.who[place]] == INSIDE)
+
+
+WITHIN = 0.75
+"""Share of the radius in which the known corner has to be, so that there is room for the others."""
 
 
 @kernel
