@@ -3,7 +3,8 @@
 A tile is a box of costs. The cuts are where a ray through the region has had so many events, so that tiles have some thousand
 facets each; a tile with too many is cut again. Each starts at costs of its own (walk.py), explores with the points that are
 near their margins at its corners (layers.py), certifies that the others are where they were, or takes in those for which
-it cannot, and explores again. Tiles know nothing of each other: they can be explored in any order, and at once.
+it cannot, and explores again. Tiles need nothing of each other, though what is known of a cut makes the start beyond it
+quicker: they can be explored in any order, and at once.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ longer, and more memory while it waits, with more candidates; but the smaller th
 
 USUAL = 768
 """Points up to which tiles are as large as that."""
+
+FEWEST = 5
+"""Tiles along each axis, for threads to share, unless they would have less than half as many events."""
 
 ROOM = 2**27
 """Bytes for the facets of a tile; one that needs more is cut."""
@@ -258,11 +262,12 @@ class Surveyor:
         if self.problem.n_points <= FEW:
             return [self.bounds]
         cost = self._ray
+        events = max(1, int(EVENTS * min(1.0, (USUAL / self.problem.n_points) ** 0.5)))
         cuts = []
         for column, (lo, hi) in zip(cost.T, self.bounds, strict=True):
             inner = np.unique(column[(column > lo * (1 + APART)) & (column < hi * (1 - APART))])
             inner = inner[np.concatenate([[True], np.diff(inner) > APART * inner[1:]])] if inner.size else inner
-            count = inner.size // max(1, int(EVENTS * min(1.0, (USUAL / self.problem.n_points) ** 0.5)))
+            count = max(inner.size // events, min(FEWEST, 2 * inner.size // events))
             at = (np.arange(1, count) * inner.size) // max(count, 1)
             cuts.append([lo, *((inner[at] + inner[at - 1]) / 2).tolist(), hi])
         rows, columns = (list(pairwise(c)) for c in cuts)
