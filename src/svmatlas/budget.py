@@ -74,8 +74,10 @@ def _count(surveyor: Surveyor, tile: Bounds, depth: int) -> int:
 
 def check_memory(surveyor: Surveyor, tiles: Sequence[Bounds], n_jobs: int, deadline: float) -> None:
     """Refuse to explore tiles, before that begins, if the facets that can be found in time surely need too much memory."""
+    if len(tiles) <= FEW_TILES:
+        return
     available = available_memory()
-    if len(tiles) <= FEW_TILES or PLENTY * len(tiles) * BYTES < available:
+    if PLENTY * len(tiles) * BYTES < available:
         return
     for whole in islice(samples(surveyor, tiles), LEAST - 1, max(LEAST, int(SHARE * len(tiles)))):
         share = min(1.0, n_jobs * max(0.0, deadline - time.monotonic()) / whole.seconds)

@@ -37,6 +37,7 @@ from __future__ import annotations
 
 import math
 import time
+from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -964,6 +965,11 @@ class Facets(NamedTuple):
         (state,) = states_of(np.array([f]), self.parent, self.flips, self.start[self.which])
         return full_state(self.start, self.which, state)
 
+    def bare(self) -> Facets:
+        """What it takes to tell partitions, without the polygons."""
+        none, nowhere = np.empty(0, dtype=np.int32), np.empty((0, 3))
+        return self._replace(code=none, vertex=none, neighbour=none, corner=nowhere, beta=nowhere)
+
 
 class Engine:
     """The four steps for one problem, tile by tile."""
@@ -977,7 +983,7 @@ class Engine:
         self.drift = drift_of(data, 1)
         self.stopped = False  # no more facets are wanted
         self.room = int(np.clip(64 * data.rows.shape[0], SMALL, LARGE))  # facets for which the next tile is to have room, and
-        self.blocks: list[npt.NDArray[np.uint8]] = []  # memory that it may use
+        self.blocks: dict[int, npt.NDArray[np.uint8]] = {}  # for each thread the memory that it may use
         self.n_refined = 0
         self.n_exact = 0
 
@@ -1000,7 +1006,7 @@ class Engine:
         space = make_space(data, region)._replace(radius=_radius(slack))
         space.centre[: centre.size], space.slack[:] = centre, slack
         axes = _widen(frame.axes)
-        block = self.blocks.pop() if self.blocks else np.empty(0, dtype=np.uint8)
+        block = self.blocks.pop(get_ident(), np.empty(0, dtype=np.uint8))
         arena = make_arena(min(capacity, self.room), which.size, data.rows.shape[1], self.betas, block)
         self._plant(arena, start, which)
         arena.counts[LAYERED] = max_facets < np.inf  # these are the first facets then
@@ -1029,7 +1035,7 @@ class Engine:
             raise EngineError(f"a facet without area (outcome {outcome}): margin {sets[0]}, inside {sets[1]}")
         facets = self._compact(region, start, which, words, arena, outcome)
         self.room = max(self.room, int(SPARE * arena.counts[NAMED]))
-        self.blocks.append(arena.block)
+        self.blocks[get_ident()] = arena.block
         return facets
 
     def _sort(self, start: States, place: Floats | None, which: Ints) -> tuple[Ints, Floats, Floats]:

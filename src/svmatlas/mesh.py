@@ -84,7 +84,7 @@ class Joiner:
         known = np.flatnonzero(facets.key == self.key)
         if known.size > 0:
             self.root = n_facets + int(known[0])
-        self.first = self.first or (n_facets, facets._replace(corner=facets.corner[:0], beta=facets.beta[:0]))
+        self.first = self.first or (n_facets, facets.bare())
         self.at.append(facets.at[1:] + n_places)
         self.tie.append(facets.tie)
         self.corner.append(facets.corner)

@@ -640,8 +640,12 @@ def _check_singles(t, j, unit, single, who, where, n, per_norm, fixed):
     target = np.float32(v / length)
     a = np.float32(GROWN * ((t.columns.shape[0] + 8) * UNIT_32 + per_norm / length))
     b = np.float32(GROWN * (8.0 * UNIT_32 * v + fixed) / length)
-    if _count_short(cosine, signs, inverse, target, a, b) == 0:
+    short, beyond = _count_short(cosine, signs, inverse, target, a, b)
+    if short == 0:
         return NONE
+    if MANY * (short - beyond) > n:
+        sign_points(t, t.state.size)
+        return _check_doubles(t, j, t.state.size, per_norm, fixed)
     worst, least = NONE, 0.0
     for place in range(n):
         s, bound = signs[place] * (cosine[place] - target * inverse[place]), a + b * inverse[place]
@@ -662,11 +666,17 @@ def _check_singles(t, j, unit, single, who, where, n, per_norm, fixed):
 
 @kernel
 def _count_short(cosine, signs, inverse, target, a, b):
-    """How many lines are not certainly positive: a loop without branches, since at most corners there is none."""
-    count = 0
+    """How many lines are not certainly positive, and how many certainly negative: a loop without branches."""
+    short, beyond = 0, 0
     for i in range(cosine.size):
-        count += not signs[i] * (cosine[i] - target * inverse[i]) > a + b * inverse[i]
-    return count
+        s, bound = signs[i] * (cosine[i] - target * inverse[i]), a + b * inverse[i]
+        short += not s > bound
+        beyond += s < -bound
+    return short, beyond
+
+
+MANY = 8
+"""Where more than one in so many lines is open, doubles are asked about all at once."""
 
 
 @kernel
