@@ -11,6 +11,8 @@ import svmatlas
 from svmatlas import budget, layers, survey
 from svmatlas.guess import approximate
 from svmatlas.layers import uncertain
+from svmatlas.maps import affine_maps
+from svmatlas.walk import state_at
 from tests import cases
 
 COMBINATORIAL = [
@@ -132,12 +134,15 @@ def test_candidates_are_guessed_from_good_weights():
     whole = svmatlas.explore(X, y, region=((0.01, 0.012), (0.01, 0.012)))
     problem = whole._problem
     for C in ((0.01, 0.01), (0.012, 0.0105), (0.0, 0.011), (0.0, 0.0)):
-        state, beta = approximate(problem.data, problem.homogeneous(*np.array(C)[:, None])[0])
-        if C[0] > 0:
-            score = problem.data.rows @ beta
+        c = problem.homogeneous(*np.array(C)[:, None])[0]
+        state, beta = approximate(problem.data, c)
+        exact = state_at(problem, *C)
+        _, (maps,) = affine_maps(problem.data, survey.make_region(whole.region, 0), exact[None], jitter=1.0, accuracy=1.0)
+        assert np.linalg.norm(beta - c / c[2] @ maps) < 1e-2
+        if C[0] > 0:  # on the axis a class is tied
             assert np.linalg.norm(whole.coef(*C) - problem.features.weights(beta[None])[0]) < 1e-2
-            assert np.mean(state == whole._states(np.array([whole.locate(*C)]))[0]) > 0.98
-            assert np.all((score < 1) == (state == 1), where=state != 2)
+            assert np.mean(state == exact) > 0.98
+            assert np.all((problem.data.rows @ beta < 1) == (state == 1), where=state != 2)
     assert np.all(state == 1)
 
 

@@ -529,9 +529,9 @@ def _check_scores(t, j):
     if t.counts[ANCHOR] < 0 and _is_at_home(t, v[2], error):
         return _check_singles(t, j, t.home_unit, t.home_single, t.who, t.where, t.counts[N_HOME], per_norm, fixed)
     n = first_within(t, v[2], error)
-    sign_points(t, n)
     if t.counts[ANCHOR] >= 0:  # single precision would leave all tied points open
         return _check_doubles(t, j, n, per_norm, fixed)
+    sign_points(t, n)
     return _check_singles(t, j, t.unit, t.single, t.everyone, t.everyone, n, per_norm, fixed)
 
 
@@ -633,7 +633,6 @@ def _check_singles(t, j, unit, single, who, where, n, per_norm, fixed):
     cosine, signs, inverse = single[COSINES, :n], single[SIGNS], single[PER_NORM]
     length = cosines(t, unit, t.column[SCRATCH, 0], cosine)
     if not per_norm < length:  # all is open
-        sign_points(t, t.state.size)
         return _check_doubles(t, j, t.state.size, per_norm, fixed)
     _leave_out(t, j, where, signs, cosine)
     v, jitter = t.corner[0, j, 2], t.jitter
@@ -644,7 +643,6 @@ def _check_singles(t, j, unit, single, who, where, n, per_norm, fixed):
     if short == 0:
         return NONE
     if MANY * (short - beyond) > n:
-        sign_points(t, t.state.size)
         return _check_doubles(t, j, t.state.size, per_norm, fixed)
     worst, least = NONE, 0.0
     for place in range(n):
@@ -681,7 +679,8 @@ MANY = 8
 
 @kernel
 def _check_doubles(t, j, n, per_norm, fixed):
-    """The same for the first n points, in doubles alone."""
+    """The same for the first n of all points, in doubles alone."""
+    sign_points(t, n)
     state, norm, low = t.state, t.point[NORM], t.point[TARGET_LO]
     score, signs, target, jitter = t.score[SCORES, :n], t.single[SIGNS], t.corner[0, j, 2], t.jitter
     score_all(t, score)
@@ -924,18 +923,13 @@ def _narrow(t, refined):
 
 
 @kernel
-def _bound_all(t):
+def _bound_all(t, unit, single, where):
     """The bounds of ``_bound_listed`` for all points in single precision, with n_i / |s_i| in place of v_i: VALUES and ERRORS.
 
     So upper bounds are negated, and the tightest is the largest. The unit is |Beta_l| / |u|. Returns |s_i| / |x_i||u| from
     which on the side is certain.
     """
     n, d = t.counts[NEAR], t.columns.shape[0]
-    unit, single, where = t.unit, t.single, t.everyone
-    if t.counts[AROUND] == 1:
-        unit, single, where = t.home_unit, t.home_single, t.where
-    else:
-        sign_points(t, n)
     slope, per_slope, rest, inverse = single[SLOPES, :n], single[PER_SLOPE], single[COSINES, :n], single[PER_NORM]
     signs, value, error = single[SIGNS], single[VALUES], single[ERRORS]
     length_u, length = cosines(t, unit, t.column[BETA, U], slope), cosines(t, unit, t.column[BETA, L], rest)
@@ -1032,12 +1026,9 @@ def _largest_low(slope, signs, value, error, least, side, out):
 
 
 @kernel
-def _list_tight(t):
-    """List all points whose bounds may be the tightest, or whose side is not certain."""
-    least, n = _bound_all(t), t.counts[NEAR]
-    single, who = t.single, t.everyone
-    if t.counts[AROUND] == 1:
-        single, who = t.home_single, t.who
+def _list_tight(t, unit, single, who, where):
+    """List all of some points whose bounds may be the tightest, or whose side is not certain."""
+    least, n = _bound_all(t, unit, single, where), t.counts[NEAR]
     slope, signs, value, error = single[SLOPES, :n], single[SIGNS], single[VALUES], single[ERRORS]
     beyond = single[FOLDED, :n]
     lower = _largest_low(slope, signs, value, error, least, ONE, beyond)
@@ -1112,7 +1103,11 @@ def _reduce_pencil(t):
     flat = _is_flat(t)
     if flat == 1:
         return CLOSED
-    _list_tight(t)
+    if t.counts[AROUND] == 1:
+        _list_tight(t, t.home_unit, t.home_single, t.who, t.where)
+    else:
+        sign_points(t, t.counts[NEAR])
+        _list_tight(t, t.unit, t.single, t.everyone, t.everyone)
     for level in range(2 if t.counts[REFINED] == 1 else 1):
         n_lower, n_upper, n_unsure = _narrow(t, level == 1)
     if flat == 0 and n_unsure == 0 and n_lower <= 1 and n_upper <= 1:
