@@ -16,16 +16,16 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array, issparse
-from threadpoolctl import ThreadpoolController  # which scikit-learn brings along
 
 from svmatlas.kernels import Kernel, check_gram, factor_gram
+from svmatlas.threads import limit_blas
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -132,12 +132,6 @@ class Rows(NamedTuple):
     kappa: float  # their condition
 
 
-@cache
-def _threads() -> Any:
-    """The thread pools of BLAS; to find them takes milliseconds."""
-    return ThreadpoolController()
-
-
 def make_features(X: Any, kernel: Kernel, bias: float, origin: Ints) -> tuple[Features, Rows]:
     """Features and the engine's rows of the distinct rows ``X[origin]``."""
     d = X.shape[1]
@@ -202,7 +196,7 @@ def _triangle(X: Any, bias: float, exponent: int) -> Floats:
     """The transposed triangular factor of the scaled and augmented rows, by QR of one block of columns after the other."""
     m = X.shape[0]
     upper: Any = np.full((1 if bias else 0, m), np.ldexp(bias, exponent))
-    with _threads().limit(limits=1) if 64 <= m < BLOCK else nullcontext():  # threads only slow down a small QR
+    with limit_blas() if 64 <= m < BLOCK else nullcontext():  # threads only slow down a small QR
         for block in _blocks(X, max(BLOCK, 4 * m)):
             upper = np.linalg.qr(np.vstack([upper, np.ldexp(block, exponent)]), mode="r")
     return np.ascontiguousarray(upper.T)

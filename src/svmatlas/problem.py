@@ -15,6 +15,7 @@ tile the plane even where the data are tied. The jitter of targets acts at finit
 from __future__ import annotations
 
 import hashlib
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -27,6 +28,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from svmatlas.facet import CUT, WEIGHT, Data, L, P, Q, Region
 from svmatlas.features import Features, lift, make_features
 from svmatlas.kernels import Kernel, check_gram, make_kernel
+from svmatlas.threads import limit_blas
 
 Floats = npt.NDArray[np.float64]
 
@@ -41,6 +43,9 @@ condition, so beyond this the jitter is less, by that square; ties are then left
 
 JITTER_BITS = 30
 """The jitter is a multiple of JITTER / 2^30: two of N points coincide with probability N^2 / 2^31."""
+
+SMALL = 2**20
+"""Entries of a matrix up to which threads of BLAS are not worth that they wait in a loop for more to do, some 0.03 s."""
 
 DROPPED, ZERO = -1, -2
 """In ``Problem.point``: a row of weight zero; a row of zeros, inside the margin at all costs."""
@@ -166,7 +171,8 @@ def make_problem(
     if kernel == "precomputed":
         X = check_gram(X.toarray() if issparse(X) else X)
     number, origin = _join(X, chosen, bias, weight)
-    features, made = make_features(X, chosen, bias, origin)
+    with limit_blas() if X.shape[0] * X.shape[1] < SMALL else nullcontext():
+        features, made = make_features(X, chosen, bias, origin)
     point, distinct = _points(number, sign, np.all(made.rows == 0, axis=1))
     total: Floats = np.bincount(point[point >= 0], weights=weight[point >= 0], minlength=distinct.size).astype(float)
     shift = -int(np.frexp(total.max())[1]) if total.size else 0
@@ -267,7 +273,7 @@ def _data(rows: Floats, rank: int, kappa: float, sign: Floats, weight: Floats, r
         columns=np.ascontiguousarray(rows.T),
         point=np.array([norm, jitter * steps[0], weight, jitter * steps[1] * weight]),
         axis=np.where(sign > 0, P, Q).astype(np.int8),
-        probe=random.uniform(-1, 1, n) @ rows,
+        probe=np.einsum("i,ij->j", random.uniform(-1, 1, n), rows),
         rank=rank,
         anchor=1.0 / float(constant[0]) if constant[0] > 0 and np.all(constant == constant[0]) else 0.0,
     )

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import cache
 from typing import Any, TypeVar
+
+from threadpoolctl import ThreadpoolController  # which scikit-learn brings along
 
 T = TypeVar("T")
 
@@ -18,6 +22,22 @@ class _Inline(Executor):
         return future
 
 
-def make_pool(n_jobs: int) -> Executor:
-    """So many threads; for one job none but the caller's."""
-    return ThreadPoolExecutor(n_jobs) if n_jobs > 1 else _Inline()
+@contextmanager
+def make_pool(n_jobs: int) -> Iterator[Executor]:
+    """So many threads; for one job none but the caller's. Those of BLAS, which wait in a loop, do not stand in their way."""
+    if n_jobs == 1:
+        yield _Inline()
+        return
+    with limit_blas(), ThreadPoolExecutor(n_jobs) as pool:
+        yield pool
+
+
+def limit_blas() -> Any:
+    """A context in which BLAS has one thread."""
+    return _blas().limit(limits=1, user_api="blas")
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    """The thread pools of BLAS; to find them takes milliseconds."""
+    return ThreadpoolController()
