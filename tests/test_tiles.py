@@ -124,7 +124,7 @@ def test_the_certificate_names_points_that_move():
     still = moving[start[moving] != 2]
     assert still.size > 0
     which = np.setdiff1d(frame.which, still[:1])
-    facets = surveyor.engine.explore(surveyor.region, start, None, frame._replace(which=which), 10**4)
+    facets = surveyor.engine.explore(surveyor.region, start, frame._replace(which=which), 10**4)
     assert uncertain(whole._problem.data, facets, frame.axes)[still[0]]
 
 

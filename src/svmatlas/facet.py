@@ -64,9 +64,9 @@ PULL, ALPHA, BETA, PULL_HI, PULL_LO, ALPHA_HI, ALPHA_LO, BETA_HI, BETA_LO, SCRAT
 HIGH, LOW, SWAY = 0, 1, 2
 BASIS, TRIANGLE, INVERSE = 0, 1, 2
 ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
-KAPPA, ETA_SWAY, LENGTH_SWAY = 0, 1, 2
-SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, N_SIGNED = 0, 1, 2, 4, 6, 7, 8, 9
-REDUCED, KEPT, NEAR, AROUND, AT_HOME, N_HOME = 10, 11, 12, 13, 14, 15
+KAPPA, ETA_SWAY, LENGTH_SWAY, RADIUS = 0, 1, 2, 3
+SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, REDUCED, KEPT = 0, 1, 2, 4, 6, 7, 8, 9, 10
+AT_HOME, N_HOME, AROUND = 11, 12, 13
 SCORES, TIED = 3, 4
 SURPLUS = 6
 PER_NORM, JITTERS, AXES, SIGNS, WEIGHTS, COSINES, SLOPES, PER_SLOPE, SWAYS, VALUES, ERRORS, FOLDED = range(12)
@@ -117,14 +117,13 @@ class Task(NamedTuple):
                                     points, and a bound on the error of the sums
     answers (n, 5)                  questions with their exact answers (polygon.py)
     known (n, 3)                    corners of other facets, none of them coarse (polygon.py)
-    centre (d,), slack (N,), deep   weights m; for each point, in rising order, how far weights may be from m before it can be
-                                    beyond its line, if its number is ``deep`` or more; zeros say nothing (first_within)
     shortest                        least length of a row
     unit (d + 3 or less, N)         rows of length 1, transposed, in single precision, filled up with zeros
     everyone (N,)                   0, 1, 2, ...
-    home (d,), radius, side (N,)    weights; for each point the set that it is in wherever weights are that near, or -1;
+    home (d,), side (N,)            weights; for each point the set that it is in wherever weights are within RADIUS, or -1;
     who (N,), where (N,)            the points with -1, and the place of each point among them, or -1 (_settle in polygon.py)
     home_unit, home_single          ``unit`` and ``single`` of these points
+    neighbours                      so many points are to be near home; 0 for no home
 
     then the maps of the facet:
 
@@ -136,14 +135,15 @@ class Task(NamedTuple):
     single (12, N or d + 3)         in single precision: PER_NORM 1 / |x_i|; JITTERS of targets divided by |x_i|; AXES as axis;
                                     SIGNS -1 for I, else 1; COSINES of points with some WEIGHTS of length 1; of a pencil SLOPES
                                     with u and PER_SLOPE 1 / |these|, SWAYS with S, VALUES and ERRORS of bounds; FOLDED scratch
-    bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA; ETA, LENGTH of SWAY_BETA_l
+    bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA; ETA, LENGTH of SWAY_BETA_l;
+                                    RADIUS around home, 0 if not known yet
     table (7, n_sides + 2 r + 2)    lines with error bounds: sides, those of M, two of the pencil; SURPLUS of these at a corner
     counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
                                     FILLED see fill_score; ANCHOR P or Q if M is all of that class (see there), else -1;
-                                    SIGNED, N_SIGNED see sign_points; REDUCED as FILLED if the lines of the pencil are known;
-                                    KEPT columns of ``square`` that are those of the first points of M; NEAR: so many points
-                                    the pencil was chosen from, of all or, if AROUND is 1, of those of ``who``; AT_HOME: can
-                                    no other change its set near ``home``? N_HOME: so many are these
+                                    SIGNED see sign_points; REDUCED as FILLED if the lines of the pencil are known;
+                                    KEPT columns of ``square`` that are those of the first points of M; AT_HOME: are only
+                                    the N_HOME points of ``who`` to be looked at near ``home``? AROUND: was the pencil
+                                    chosen from these?
 
     and the polygon (first half) with the one that a clip makes of it (second half):
 
@@ -172,19 +172,16 @@ class Task(NamedTuple):
     drift: float
     answers: Ints
     known: Floats
-    centre: Floats
-    slack: Floats
-    deep: int
     shortest: float
     unit: Singles
     everyone: Ints
     home: Floats
-    radius: float
     side: npt.NDArray[np.int8]
     who: Ints
     where: Ints
     home_unit: Singles
     home_single: Singles
+    neighbours: int
     members: Ints
     column: Floats
     square: Floats
@@ -219,18 +216,16 @@ class Space(NamedTuple):
     exact: Floats
     tally: Ints
     pull: Floats
-    centre: Floats
-    slack: Floats
     shortest: float
     unit: Singles
     everyone: Ints
     home: Floats
-    radius: float
     side: npt.NDArray[np.int8]
     who: Ints
     where: Ints
     home_unit: Singles
     home_single: Singles
+    neighbours: int
     neighbour: Ints  # scratch of layers.py
     memory: npt.NDArray[np.uint8]  # for the record
 
@@ -238,14 +233,13 @@ class Space(NamedTuple):
 def make_space(data: Data, region: Region, closing: bool = True) -> Space:
     """Allocate the workspaces: a polygon has at most as many edges as there are lines.
 
-    ``closing``: are polygons wanted, beside maps?
+    They are for any region of no more than MOST_SIDES sides, or as many as this one has. ``closing``: are polygons wanted,
+    beside maps?
     """
     n, d = data.rows.shape
-    n_sides = region.sides.shape[0]
+    n_sides = max(MOST_SIDES, region.sides.shape[0])
     cap = n + d + n_sides + 8
     i = np.int64
-    table = np.zeros((7, n_sides + 2 * d + 2))
-    table[:3, :n_sides] = region.sides.T
     unit, single = _in_single(data) if closing else np.zeros((2, 0, 0), np.float32)
     return Space(
         members=np.full((3, n + d + 1), -1, i),
@@ -254,7 +248,7 @@ def make_space(data: Data, region: Region, closing: bool = True) -> Space:
         score=np.zeros((5, n)),
         single=single,
         bound=np.zeros((4, 4)),
-        table=table,
+        table=np.zeros((7, n_sides + 2 * d + 2)),
         counts=np.zeros(16, i),
         edge=np.zeros((2, 4, cap), i),
         corner=np.zeros((2, cap, 6)),
@@ -263,21 +257,30 @@ def make_space(data: Data, region: Region, closing: bool = True) -> Space:
         exact=np.zeros((cap, 9)),
         tally=np.zeros(6, i),
         pull=np.zeros((3, 2, d + 1)),
-        centre=np.zeros(d),
-        slack=np.zeros(n),
         shortest=float(data.point[NORM].min(initial=1.0)),
         unit=unit,
         everyone=np.arange(n),
         home=np.zeros(d),
-        radius=0.0,
         side=np.zeros(n, np.int8),
         who=np.zeros(n, i),
         where=np.zeros(n, i),
         home_unit=_on_lines(*unit.shape),
         home_single=_on_lines(*single.shape),
+        neighbours=0,
         neighbour=np.zeros(cap, i),
         memory=make_memory(),
     )
+
+
+MOST_SIDES = 4
+"""A box of costs has no more."""
+
+
+def clear(space: Space) -> None:
+    """Forget the facet in hand, and home."""
+    space.members.fill(-1)
+    space.counts.fill(0)
+    space.bound.fill(0.0)
 
 
 def _in_single(data: Data) -> tuple[Singles, Singles]:
@@ -301,11 +304,14 @@ def _on_lines(rows: int, columns: int) -> Singles:
 @kernel
 def make_task(data, region, space):
     """A Task over given workspaces."""
+    for j in range(region.sides.shape[0]):
+        for c in range(3):
+            space.table[c, j], space.table[3 + c, j] = region.sides[j, c], 0.0
     fields = Task(
         data.rows, data.columns, data.point, data.axis, data.probe, data.rank, data.anchor,
         region.sides, region.corners, region.axis, region.name, data.axis, 1.0, space.pull, 0.0, space.asked[:0],
-        region.corners, space.centre, space.slack, 0, space.shortest, space.unit, space.everyone,
-        space.home, space.radius, space.side, space.who, space.where, space.home_unit, space.home_single,
+        region.corners, space.shortest, space.unit, space.everyone, space.home, space.side, space.who, space.where,
+        space.home_unit, space.home_single, space.neighbours,
         space.members, space.column, space.square, space.score, space.single, space.bound, space.table, space.counts,
         space.edge, space.corner, space.listed, space.asked, space.exact, space.tally,
     )  # fmt: skip
@@ -409,15 +415,13 @@ WHICH_BYTE, TOP_BYTE, ONE = np.uint64(0x0001020304050607), np.uint64(56), np.uin
 
 
 @kernel
-def sign_points(t, n):
-    """Fill row SIGNS for the first n points, once for a facet."""
+def sign_points(t):
+    """Fill row SIGNS, once for a facet."""
     if t.counts[SIGNED] != t.counts[FILLED]:
-        t.counts[SIGNED], t.counts[N_SIGNED] = t.counts[FILLED], 0
-    if n > t.counts[N_SIGNED]:
-        state, signs = t.state[t.counts[N_SIGNED] : n], t.single[SIGNS, t.counts[N_SIGNED] : n]
-        for i in range(state.size):
-            signs[i] = 1.0 - 2.0 * (state[i] == INSIDE)
-        t.counts[N_SIGNED] = n
+        t.counts[SIGNED] = t.counts[FILLED]
+        signs = t.single[SIGNS]
+        for i in range(t.state.size):
+            signs[i] = 1.0 - 2.0 * (t.state[i] == INSIDE)
 
 
 @sums
@@ -728,31 +732,15 @@ def weights_at(t, v0, v1, v2):
 
 
 @kernel
-def reach_from(t, centre, l, error):
-    """Distance of the weights beta from others, if l beta is in the first scratch column.
+def reach_from_home(t, l, error):
+    """Distance of the weights beta from home, if l beta is in the first scratch column.
 
     ``error`` bounds the error of the score of a point, relative to its length.
     """
-    beta, square = t.column[SCRATCH, 0], 0.0
+    beta, home, square = t.column[SCRATCH, 0], t.home, 0.0
     for j in range(beta.size):
-        square += (beta[j] - l * centre[j]) ** 2
+        square += (beta[j] - l * home[j]) ** 2
     return ((1.0 + 2.0 * beta.size * UNIT) * np.sqrt(square) + 2.0 * error) / l if l > 0.0 else np.inf
-
-
-@kernel
-def first_within(t, l, error):
-    """How many points are not certainly on their side: the first.
-
-    Weights that are within some distance of m leave all points with more slack than that where they are.
-    """
-    reach = reach_from(t, t.centre, l, error)
-    return whole(t, max(t.deep, np.searchsorted(t.slack, reach, "right")))
-
-
-@kernel
-def whole(t, n):
-    """So many points and some more, so that loops over them are of whole vector instructions."""
-    return min(n + -n % LANES, t.slack.size)
 
 
 LANES = 32
@@ -761,7 +749,7 @@ LANES = 32
 
 @kernel
 def score_all(t, out):
-    """Scores of the first points with the weights in the first scratch column."""
+    """Scores of all points with the weights in the first scratch column."""
     _score(t.columns, t.column[SCRATCH, 0], out)
 
 

@@ -43,7 +43,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.compiled import caller, entry, kernel
+from svmatlas.compiled import caller, entry, kernel, owner
 from svmatlas.doubledouble import UNIT
 from svmatlas.exact import ExactProblem, answer, settle
 from svmatlas.facet import (
@@ -65,13 +65,14 @@ from svmatlas.facet import (
     REFINED,
     SIGN,
     TARGET_LO,
-    WEIGHT,
     Data,
     L,
     P,
     Q,
     Region,
+    Space,
     can_anchor,
+    clear,
     drift_of,
     make_space,
     make_task,
@@ -214,8 +215,6 @@ class Arena(NamedTuple):
     free: Int32  # rows that none needs
     parent: Int32  # (n,) the facet that named this one,
     flips: Int32  # (n, 2) and the codes crossed from there, -1 for none
-    start: States  # (K,) the partition of the first facet
-    deep: Int32  # (n,) numbers of all points that are not as at the start are less
     depth: Int32  # (n,) parents up to the first facet
     margin: Int32  # (n, 2) positives and negatives in M
     queue: Int32  # (4, n) facets that wait, see RINGED
@@ -271,8 +270,6 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
         "free": (np.int32, (n,)),
         "parent": (np.int32, (n,)),
         "flips": (np.int32, (n, 2)),
-        "start": (np.int8, (n_candidates,)),
-        "deep": (np.int32, (n,)),
         "depth": (np.int32, (n,)),
         "margin": (np.int32, (n, 2)),
         "queue": (np.int32, (4, n)),
@@ -301,9 +298,6 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
     for (name, (kind, shape)), step in zip(fields.items(), sizes, strict=True):
         arrays[name] = block[first : first + np.dtype(kind).itemsize * math.prod(shape)].view(kind).reshape(shape)
         first += step
-    for name in ("table_key", "spread", "counts"):
-        arrays[name][...] = 0
-    arrays["at"][0] = 0
     return Arena(**arrays, block=block)
 
 
@@ -313,17 +307,32 @@ def larger(arena: Arena, room: int) -> Arena:
     new = make_arena(room, n_candidates, d, arena.beta.size > 0, np.empty(0, dtype=np.uint8))
     done, named, seats, free, told, found = arena.counts[:6]
     used = {"state": seats, "pull": seats, "holders": seats, "free": free, "told": told, "at": done + 1}
-    used["start"] = n_candidates
     used |= dict.fromkeys(("order", "tie", "coarse"), done)
     used |= dict.fromkeys(("code", "vertex"), arena.at[done])
     used |= dict.fromkeys(("name", "corner", "beta"), found)
     new.queue[:, :n] = arena.queue
+    new.table_key[:] = 0
     for name in set(Arena._fields) - {"block", "memory", "table_key", "table_value", "queue"}:
         old = getattr(arena, name)
         some = slice(min(used.get(name, named), old.shape[0]))  # what is not in use takes no memory
         getattr(new, name)[some] = old[some]
     enter(new.table_key, new.table_value, new.key[: new.counts[NAMED]])
     return new
+
+
+@entry
+def _plant(data, arena, start, which, key):
+    """The first facet, with a partition of all points, in an arena that is empty from now on."""
+    arena.table_key[:], arena.spread[:], arena.counts[:] = np.uint64(0), 0.0, 0
+    arena.key[0], arena.seat[0], arena.holders[0], arena.at[0] = key, 0, 1, 0
+    arena.depth[0], arena.parent[0], arena.last_told[0] = 0, -1, -1
+    arena.flips[0], arena.margin[0], arena.met[0] = -1, 0, 0
+    for k in range(which.size):
+        arena.state[0, k] = start[which[k]]
+    for i in range(start.size):
+        arena.margin[0, data.axis[i]] += start[i] == MARGIN
+    sum_pull(data.rows, data.point, data.axis, start, arena.pull[0])
+    arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST], arena.counts[HAND] = 1, 1, -1, 0
 
 
 @entry
@@ -373,10 +382,7 @@ def move(rows, point, axis, state, pull, code):
 def _cef(task, arena, f, hints):
     """Close facet f."""
     _sit(task, arena, f)
-    task.state, task.pull, task.deep = arena.state[arena.seat[f]], arena.pull[arena.seat[f]], arena.deep[f]
-    while task.deep > 0 and task.state[task.deep - 1] == arena.start[task.deep - 1]:
-        task.deep -= 1
-    arena.deep[f] = task.deep
+    task.state, task.pull = arena.state[arena.seat[f]], arena.pull[arena.seat[f]]
     return close_facet(task, hints)
 
 
@@ -580,7 +586,6 @@ def _mef(task, arena, f, key, a, b):
         arena.key[n], arena.last_told[n], arena.depth[n] = key, -1, arena.depth[f] + 1
         arena.met[n, 0], arena.met[n, 1] = 0, 0
         arena.parent[n], arena.flips[n, 0], arena.flips[n, 1] = f, a, (b if b != a else -1)
-        arena.deep[n] = max(arena.deep[f], max(a, b) // 2 + 1)
         arena.seat[n] = -1 - arena.seat[f]
         arena.holders[arena.seat[f]] += 1
         arena.counts[NAMED] += 1
@@ -857,16 +862,31 @@ def states_of(facets, parent, flips, start):
 
 
 @entry
-def _tidy(arena, words, which, side_name, number, vertices):
-    """The closed facets in order: the codes of all points and the names of sides, the largest first; vertices; neighbours.
+def _tidy(arena, words, which, side_name, d):
+    """What Facets say of the closed facets, from ``key`` to ``flips``; weights have d coordinates.
 
-    ``number`` is that of a named facet in the order, or -1; ``vertices`` that of a corner among those with different names.
+    The codes are those of all points and the names of sides; the edges begin with the largest.
     """
-    n = arena.counts[DONE]
-    size = arena.at[n]
+    n, size = arena.counts[DONE], arena.at[arena.counts[DONE]]
+    once, vertices = _number_names(arena.name[: arena.counts[FOUND]])
+    keys, parent, flips = np.empty(n, np.uint64), np.empty(n, np.int32), np.empty((n, 2), np.int32)
+    name, corner = np.empty(once.size, np.uint64), np.empty((once.size, 3))
+    beta = np.empty((once.size if arena.beta.shape[0] > 0 else 0, d))
     code, vertex, neighbour = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
+    number = np.full(arena.counts[NAMED], -1, np.int32)
     for f in range(n):
-        key, first, end = arena.key[arena.order[f]], arena.at[f], arena.at[f + 1]
+        number[arena.order[f]] = f
+    for v in range(once.size):
+        name[v] = arena.name[once[v]]
+        for c in range(3):
+            corner[v, c] = arena.corner[once[v], c]
+        for c in range(d if beta.shape[0] > 0 else 0):
+            beta[v, c] = arena.beta[once[v], c]
+    for f in range(n):
+        named = arena.order[f]
+        keys[f], flips[f, 0], flips[f, 1] = arena.key[named], arena.flips[named, 0], arena.flips[named, 1]
+        parent[f] = number[arena.parent[named]] if arena.parent[named] >= 0 else -1
+        key, first, end = keys[f], arena.at[f], arena.at[f + 1]
         largest, top = first, np.int64(NO_SIDE)
         for k in range(first, end):
             c = np.int64(arena.code[k])
@@ -884,7 +904,7 @@ def _tidy(arena, words, which, side_name, number, vertices):
             there = arena.table_key[where] != np.uint64(0)
             other = number[arena.table_value[where]] if there else np.int32(-1)
             neighbour[new] = other if other >= 0 else OPEN
-    return code, vertex, neighbour
+    return keys, arena.tie[:n].copy(), arena.at[: n + 1].copy(), code, vertex, neighbour, name, corner, beta, parent, flips
 
 
 BOUNDARY, OPEN = -1, -2
@@ -894,20 +914,14 @@ NO_SIDE = -(2**31)
 """Less than any code."""
 
 
-def make_table(most: int) -> tuple[Words, Int32]:
-    """An empty table for so many names, and the numbers that it will find."""
-    size = 1 << max(3, (2 * most - 1).bit_length())
-    return np.zeros(size, dtype=np.uint64), np.full(size, -1, dtype=np.int32)
-
-
-@entry
-def number_names(names, table, value):
-    """Number equal names in the order in which they appear: the first place of each number, and the number of each place.
-
-    The empty table that is given is that of all names then.
-    """
-    first, number = np.empty(names.size, np.int64), np.empty(names.size, np.int32)
-    n = 0
+@owner
+def _number_names(names):
+    """See number_names."""
+    size = 8
+    while size < 2 * names.size:
+        size *= 2
+    table, value = np.zeros(size, np.uint64), np.full(size, -1, np.int32)
+    first, number, n = np.empty(names.size, np.int64), np.empty(names.size, np.int32), 0
     for k in range(names.size):
         where = find(table, names[k])
         if value[where] < 0:
@@ -915,6 +929,12 @@ def number_names(names, table, value):
             n += 1
         number[k] = value[where]
     return first[:n].copy(), number
+
+
+@entry
+def number_names(names):
+    """Number equal names in the order in which they appear: the first place of each number, and the number of each place."""
+    return _number_names(names)
 
 
 @entry
@@ -944,6 +964,10 @@ class Frame(NamedTuple):
 class Facets(NamedTuple):
     """The closed facets of a tile. Codes: 2 * point + type, or -1 - name of the side."""
 
+    start: States  # (N,) partition of facet 0
+    which: Ints  # the candidates
+    outcome: int  # CLOSED, FULL, PAUSED, or EMPTY if the start is not in the tile
+    spread: Floats  # see Arena
     key: Words  # (F,)
     tie: npt.NDArray[np.bool_]  # (F,)
     at: Ints  # (F + 1,) facet j has the places at[j] : at[j + 1] of the next three
@@ -953,12 +977,8 @@ class Facets(NamedTuple):
     name: Words  # (V,) names of vertices
     corner: Floats  # (V, 3) the vertices
     beta: Floats  # (V, d) l beta there, if wanted
-    start: States  # (N,) partition of facet 0
-    which: Ints  # the candidates
     parent: Int32  # (F,) the facet of the tile that named this one, and
     flips: Int32  # (F, 2) the codes of candidates crossed from there, -1 for none
-    outcome: int  # CLOSED, FULL, PAUSED, or EMPTY if the start is not in the tile
-    spread: Floats  # see Arena
 
     def state(self, f: int) -> States:
         """Partition of a facet."""
@@ -984,6 +1004,7 @@ class Engine:
         self.stopped = False  # no more facets are wanted
         self.room = int(np.clip(64 * data.rows.shape[0], SMALL, LARGE))  # facets for which the next tile is to have room, and
         self.blocks: dict[int, npt.NDArray[np.uint8]] = {}  # for each thread the memory that it may use
+        self.spaces: dict[int, Space] = {}  # and workspaces for all points
         self.n_refined = 0
         self.n_exact = 0
 
@@ -991,26 +1012,23 @@ class Engine:
         self,
         region: Region,
         start: States,
-        place: Floats | None,
         frame: Frame,
         capacity: int,
         max_facets: float = np.inf,
         deadline: float = np.inf,
     ) -> Facets:
-        """All facets of a tile from the partition of one of them; PAUSED if they are too many or the time has come.
-
-        ``place`` are homogeneous costs in that facet, if known.
-        """
-        which, centre, slack = self._sort(start, place, frame.which)
-        data = subset(self.wide, which)
-        space = make_space(data, region)._replace(radius=_radius(slack))
-        space.centre[: centre.size], space.slack[:] = centre, slack
+        """All facets of a tile from the partition of one of them; PAUSED if they are too many or the time has come."""
+        which, data, words, space = frame.which, self.wide, self.words, self.spaces.pop(get_ident(), None)
+        if which.size < start.size:
+            data, words, space = subset(data, which), words.reshape(-1, 2)[which].ravel(), None
+        space = space or make_space(data, region)._replace(neighbours=NEIGHBOURS)
+        clear(space)
         axes = _widen(frame.axes)
         block = self.blocks.pop(get_ident(), np.empty(0, dtype=np.uint8))
         arena = make_arena(min(capacity, self.room), which.size, data.rows.shape[1], self.betas, block)
-        self._plant(arena, start, which)
+        _plant(self.wide, arena, start, which, key_of(start, self.words))
+        enter(arena.table_key, arena.table_value, arena.key[:1])
         arena.counts[LAYERED] = max_facets < np.inf  # these are the first facets then
-        words = self.words.reshape(-1, 2)[which].ravel()
         hints = np.empty((CROWD, 3), dtype=np.intp)
         answers, last = np.empty((0, 5), dtype=np.intp), -1
         while True:
@@ -1036,34 +1054,9 @@ class Engine:
         facets = self._compact(region, start, which, words, arena, outcome)
         self.room = max(self.room, int(SPARE * arena.counts[NAMED]))
         self.blocks[get_ident()] = arena.block
+        if which.size == start.size:
+            self.spaces[get_ident()] = space
         return facets
-
-    def _sort(self, start: States, place: Floats | None, which: Ints) -> tuple[Ints, Floats, Floats]:
-        """The candidates, those first that are nearest to their lines at some costs; the weights there, and the slacks.
-
-        All weights would do; these are the solution but for the jitter.
-        """
-        if place is None:
-            return which, np.zeros(self.data.rows.shape[1]), np.zeros(which.size)
-        rows, point, margin = self.data.rows, self.data.point, self.data.rows[start == MARGIN]
-        pull = ((start == INSIDE) * point[WEIGHT] * place[self.data.axis] / place[L]) @ rows
-        centre = pull + np.linalg.lstsq(margin, 1.0 - margin @ pull, rcond=None)[0]
-        rows, (norm, low), state = rows[which], point[: TARGET_LO + 1, which], start[which]
-        score = (rows @ centre - (1.0 + low)) * np.array([1.0, -1.0, 0.0])[state]  # OUTSIDE, INSIDE, MARGIN
-        slack = (score - ROUNDING * (1.0 + norm * np.linalg.norm(centre))) / norm
-        slack = np.where(slack > 0, slack, 0.0)
-        order = np.argsort(slack, kind="stable")
-        return which[order], centre, slack[order]
-
-    def _plant(self, arena: Arena, start: States, which: Ints) -> None:
-        """The first facet."""
-        arena.key[0], arena.state[0], arena.seat[0], arena.holders[0] = key_of(start, self.words), start[which], 0, 1
-        arena.start[:] = start[which]
-        arena.deep[0], arena.depth[0], arena.parent[0], arena.flips[0], arena.last_told[0] = 0, 0, -1, -1, -1
-        arena.margin[0], arena.met[0] = np.bincount(self.data.axis[start == MARGIN], minlength=2), 0
-        pull_of(self.wide, start, arena.pull[0])
-        enter(arena.table_key, arena.table_value, arena.key[:1])
-        arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST], arena.counts[HAND] = 1, 1, -1, 0
 
     def judge(
         self, region: Region, states: States, far: npt.NDArray[np.bool_], at: Ints, code: Int32
@@ -1118,23 +1111,8 @@ class Engine:
             arena.corner[mine] = np.where(known, 0.0, np.maximum(corners, 0.0))
             arena.tie[f] = tie
             self.n_exact += len(codes)
-        order, name = arena.order[:n], arena.name[: arena.counts[FOUND]]
-        number = np.full(arena.counts[NAMED] + 1, -1, dtype=np.int32)  # the last is that of no parent
-        number[order] = np.arange(n, dtype=np.int32)
-        first, vertices = number_names(name, *make_table(name.size))
-        code, vertex, neighbour = _tidy(arena, words, which, region.name, number, vertices)
-        beta = arena.beta[first, : self.data.rows.shape[1]] if self.betas else np.empty((0, self.data.rows.shape[1]))
-        return Facets(
-            arena.key[order], arena.tie[:n].copy(), arena.at[: n + 1].copy(), code, vertex, neighbour, name[first],
-            arena.corner[first], beta, start, which, number[arena.parent[order]], arena.flips[order], outcome,
-            arena.spread.copy(),
-        )  # fmt: skip
-
-
-def _radius(slack: Floats) -> float:
-    """How far from home weights may be: so far that some NEIGHBOURS are near, beside points that are tied; 0 if most are."""
-    free = slack[slack > 0.0]
-    return float(free[NEIGHBOURS]) if free.size > 2 * NEIGHBOURS else 0.0
+        told = _tidy(arena, words, which, region.name, self.data.rows.shape[1])
+        return Facets(start, which, outcome, arena.spread.copy(), *told)
 
 
 NEIGHBOURS = 128

@@ -9,6 +9,7 @@ parents (``states_of``).
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +17,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from svmatlas.compiled import entry, kernel, owner
+from svmatlas.compiled import caller, entry, kernel, owner
 from svmatlas.facet import CUT, Region
 from svmatlas.layers import (
     OPEN,
@@ -26,7 +27,6 @@ from svmatlas.layers import (
     corner_of_triangle,
     facet_of,
     key_of,
-    make_table,
     number_names,
     states_of,
 )
@@ -89,34 +89,38 @@ class Joiner:
         self.tie.append(facets.tie)
         self.corner.append(facets.corner)
         place = self.place.grow(facets.code.size)
-        place[:, CODE], place[:, VERTEX], place[:, BEHIND] = facets.code, facets.vertex, facets.neighbour
-        place[:, VERTEX] += n_vertices
-        place[:, BEHIND][facets.neighbour >= 0] += n_facets
+        _take(facets.code, facets.vertex, facets.neighbour, n_vertices, n_facets, place)
 
     def finish(self, n_jobs: int = 1) -> Mesh:
         """All facets that are connected to that of the start, numbered layer after layer from there."""
         n_pieces = self.tie.size
         now = self._stitch()
         at, tie, place, corner = (part.hand_over() for part in (self.at, self.tie, self.place, self.corner))
-        around, *sizes = _look_around(at, place, now, self._one_each(), corner)
+        around = _look_around(at, place, now, self._one_each(), corner)
         root, start = self._find_root(now)
         del now
-        order, layer, parent, flips, at, edges, vertex, code, edge_facets, edge_vertices, vertices = _walk_layers(
-            root, at, place, around, corner, *sizes
-        )
-        del around, place, corner
-        tie, joined = tie[order], order >= n_pieces
-        del order
+        number, order, layer, parent, flips, new_at, edge_at, origin = _walk_layers(root, at, place, around)
+        edges, vertex = (np.empty(new_at[-1], dtype=np.int32) for _ in range(2))
+        code, vertices = np.empty(edge_at[-1], dtype=np.int32), np.empty((origin.size, 3))
+        edge_facets, edge_vertices = (np.empty((code.size, 2), dtype=np.int32) for _ in range(2))
         with make_pool(n_jobs) as pool:
-            self._judge_all(pool, _suspects(joined, at, vertices, vertex), parent, flips, start, at, code, edges, tie)
-        vertices = _join_at_infinity(vertices, vertex, edge_vertices, edges, code, at)
-        return Mesh(vertices, code, edge_facets, edge_vertices, layer, parent, flips, at, edges, vertex, tie, start)
+            old = number, order, at, place, around, corner, origin
+            new = new_at, edge_at, edges, vertex, code, edge_facets, edge_vertices, vertices
+            parts = (np.linspace(0, size, n_jobs + 1, dtype=np.intp) for size in (order.size, origin.size))
+            for future in [pool.submit(_put_down, *of, *old, *new) for of in zip(*map(pairwise, parts), strict=True)]:
+                future.result()
+            tie, joined = tie[order], order >= n_pieces
+            del old, new, number, order, at, place, around, corner, origin, edge_at
+            suspects = _suspects(joined, new_at, vertices, vertex)
+            self._judge_all(pool, suspects, parent, flips, start, new_at, code, edges, tie)
+        vertices = _join_at_infinity(vertices, vertex, edge_vertices, edges, code, new_at)
+        return Mesh(vertices, code, edge_facets, edge_vertices, layer, parent, flips, new_at, edges, vertex, tie, start)
 
     def _stitch(self) -> Int32:
         """Append the facets that were cut as a whole; returns what is now the number of each facet, -1 if it is not known."""
         now = np.arange(self.tie.size, dtype=np.int32)
         cut, key = (np.concatenate(part) for part in zip(*self.cut, strict=True))
-        _, group = number_names(key, *make_table(key.size))
+        _, group = number_names(key)
         counts = np.bincount(group)
         order = cut[_sort(group, counts)]
         at, places = _stitch(counts, order, self.at.view(), self.place.view(), self.corner.view())
@@ -132,7 +136,7 @@ class Joiner:
         """For each vertex one of those that are the same, in whatever tiles."""
         one = np.arange(self.corner.size, dtype=np.int32)
         shared, name = (np.concatenate(part) for part in zip(*self.shared, strict=True))
-        first, group = number_names(name, *make_table(name.size))
+        first, group = number_names(name)
         one[shared] = shared[first[group]]
         return one
 
@@ -220,6 +224,14 @@ def _sort(number, counts):
 
 
 @entry
+def _take(code, vertex, neighbour, n_vertices, n_facets, place):
+    """The places of a tile, where so many vertices and facets are already."""
+    for k in range(code.size):
+        place[k, CODE], place[k, VERTEX] = code[k], vertex[k] + n_vertices
+        place[k, BEHIND] = neighbour[k] + n_facets if neighbour[k] >= 0 else neighbour[k]
+
+
+@entry
 def _find_cut(at, code, vertex, corner):
     """The facets of a tile that have an edge on a cut; the vertices that other tiles may have too: of those, or far away."""
     cut, n_cut, shared = np.empty(at.size - 1, np.int64), 0, np.zeros(corner.shape[0], np.bool_)
@@ -302,16 +314,14 @@ def _stitch(counts, order, at, place, corner):
 
 @entry
 def _look_around(at, place, now, one, corner):
-    """Bring vertices and neighbours of all whole facets up to date; returns what is around vertices, and sizes.
+    """Bring vertices and neighbours of all whole facets up to date; returns what is around vertices.
 
-    Around a vertex: the XOR of the numbers of its facets; how many they are, FAR_OUT less if any number may be; -1. Sizes:
-    places, edges, vertices.
+    That is the XOR of the numbers of their facets; how many they are, FAR_OUT less if any number may be; -1.
     """
-    around, places, inner, n_vertices = np.zeros((one.size, 3), np.int32), 0, 0, 0
+    around = np.zeros((one.size, 3), np.int32)
     for f in range(at.size - 1):
         if now[f] != f:
             continue
-        places += at[f + 1] - at[f]
         for k in range(at[f], at[f + 1]):
             v, behind = one[place[k, VERTEX]], place[k, BEHIND]
             place[k, VERTEX] = v
@@ -319,13 +329,10 @@ def _look_around(at, place, now, one, corner):
             around[v, 1] += 1
             if behind >= 0:
                 place[k, BEHIND] = now[behind] if now[behind] >= 0 else OPEN
-                inner += now[behind] >= 0
     for v in range(one.size):
         around[v, 2] = -1
-        if around[v, 1] > 0:
-            n_vertices += 1
-            around[v, 1] -= FAR_OUT if _is_far_out(corner[v]) else 0
-    return around, places, places - inner // 2, n_vertices
+        around[v, 1] -= FAR_OUT if _is_far_out(corner[v]) else 0
+    return around
 
 
 FAR_OUT = 2**30
@@ -333,70 +340,87 @@ FAR_OUT = 2**30
 
 
 @entry
-def _walk_layers(root, at, place, around, corner, n_places, n_edges, n_vertices):
-    """The facets in the order of their layers from the root on, as the four steps of layers.py name them; edges; vertices.
+def _walk_layers(root, at, place, around):
+    """The facets in the order of their layers from the root on, as the four steps of layers.py name them.
 
     A facet names those behind its edges, and those opposite to the vertices that no facet had before it: the one of the
-    facets around a vertex which is neither the facet nor a neighbour. Two facets share at most one edge.
+    facets around a vertex which is neither the facet nor a neighbour. Returns for each facet its number; in the new order the
+    facets, their layers, parents and flips, where their places begin and where the edges that they number; and the vertices
+    in the order of their numbers, which are in ``around`` then.
     """
     n_facets = at.size - 1
-    number = np.full(n_facets, -1, np.int32)  # in the new order
+    number = np.full(n_facets, -1, np.int32)
     order, layer, parent = np.empty(n_facets, np.int32), np.empty(n_facets, np.int32), np.empty(n_facets, np.int32)
-    flips = np.empty((n_facets, 2), np.int32)
-    new_at, edges, corners = np.zeros(n_facets + 1, np.int64), np.empty(n_places, np.int32), np.empty(n_places, np.int32)
-    edge_code, edge_facets = np.empty(n_edges, np.int32), np.empty((n_edges, 2), np.int32)
-    edge_vertices, vertices = np.empty((n_edges, 2), np.int32), np.empty((n_vertices, 3))
+    flips, origin = np.empty((n_facets, 2), np.int32), np.empty(around.shape[0], np.int32)
+    new_at, edge_at = np.zeros(n_facets + 1, np.int64), np.zeros(n_facets + 1, np.int64)
     order[0], layer[0], parent[0], flips[0, 0], flips[0, 1] = root, 0, -1, -1, -1
-    number[root], n, e, v = 0, 1, 0, 0
+    number[root], n, v = 0, 1, 0
     for f in range(n_facets):
         if f == n:
             break
         g = order[f]
-        first, size, new = at[g], at[g + 1] - at[g], new_at[f]
-        new_at[f + 1] = new + size
-        for k in range(first, first + size):
+        first, end, n_new = at[g], at[g + 1], 0
+        for k in range(first, end):
             h = place[k, BEHIND]
             if h >= 0 and number[h] < 0:
                 number[h], order[n], layer[n], parent[n] = n, h, layer[f] + 1, f
                 flips[n, 0], flips[n, 1] = place[k, CODE], -1
                 n += 1
+            n_new += h < 0 or number[h] > f
+        new_at[f + 1], edge_at[f + 1] = new_at[f] + end - first, edge_at[f] + n_new
+        for k in range(first, end):
+            w = place[k, VERTEX]
+            if around[w, 2] >= 0:
+                continue
+            around[w, 2], origin[v] = v, w
+            v += 1
+            following = k + 1 if k + 1 < end else first
+            h, others = around[w, 0] ^ g, around[w, 1] - 1
+            for other in (place[k, BEHIND], place[following, BEHIND]):
+                if other >= 0:
+                    h ^= other
+                    others -= 1
+            if others == 1 and number[h] < 0:
+                a, b = place[k, CODE], place[following, CODE]
+                number[h], order[n], layer[n], parent[n] = n, h, layer[f] + 1, f
+                flips[n, 0] = a if b >= 0 and a >= 0 else max(a, b)
+                flips[n, 1] = b if b >= 0 and a >= 0 else max(a, b) ^ 1
+                n += 1
+    return (
+        number, order[:n].copy(), layer[:n].copy(), parent[:n].copy(), flips[:n].copy(), new_at[: n + 1].copy(),
+        edge_at[: n + 1].copy(), origin[:v].copy(),
+    )  # fmt: skip
+
+
+@caller
+def _put_down(
+    some_facets, some_vertices, number, order, at, place, around, corner, origin,
+    new_at, edge_at, edges, vertex, code, facets, ends, vertices,
+):  # fmt: skip
+    """The corners of some vertices; the vertices of some facets and the edges that they number, also in the facets behind.
+
+    Two facets share at most one edge, so each place is written once.
+    """
+    for v in range(some_vertices[0], some_vertices[1]):
+        for c in range(3):
+            vertices[v, c] = corner[origin[v], c]
+    for f in range(some_facets[0], some_facets[1]):
+        g, e, new = order[f], edge_at[f], new_at[f]
+        first, size = at[g], at[g + 1] - at[g]
         for k in range(size):
-            old, following = first + k, first + (k + 1 if k + 1 < size else 0)
-            w = place[old, VERTEX]
-            if around[w, 2] < 0:
-                around[w, 2] = v
-                for c in range(3):
-                    vertices[v, c] = corner[w, c]
-                v += 1
-                h, others = around[w, 0] ^ g, around[w, 1] - 1
-                for other in (place[old, BEHIND], place[following, BEHIND]):
-                    if other >= 0:
-                        h ^= other
-                        others -= 1
-                if others == 1 and number[h] < 0:
-                    a, b = place[old, CODE], place[following, CODE]
-                    number[h], order[n], layer[n], parent[n] = n, h, layer[f] + 1, f
-                    flips[n, 0] = a if b >= 0 and a >= 0 else max(a, b)
-                    flips[n, 1] = b if b >= 0 and a >= 0 else max(a, b) ^ 1
-                    n += 1
-            corners[new + k] = around[w, 2]
+            vertex[new + k] = around[place[first + k, VERTEX], 2]
         for k in range(size):
             h = place[first + k, BEHIND]
-            if h >= 0 and number[h] < f:  # numbered there
+            if h >= 0 and number[h] < f:
+                continue
+            edges[new + k], code[e], facets[e, 0], facets[e, 1] = e, place[first + k, CODE], f, h
+            ends[e, 0], ends[e, 1] = vertex[new + (k - 1 if k > 0 else size - 1)], vertex[new + k]
+            if h >= 0:
+                facets[e, 1], there = number[h], new_at[number[h]] - at[h]
                 for j in range(at[h], at[h + 1]):
                     if place[j, BEHIND] == g:
-                        edges[new + k] = edges[new_at[number[h]] + j - at[h]]
-                continue
-            edges[new + k], edge_code[e], edge_facets[e, 0], edge_facets[e, 1] = e, place[first + k, CODE], f, h
-            edge_vertices[e, 0], edge_vertices[e, 1] = corners[new + (k - 1 if k > 0 else size - 1)], corners[new + k]
-            if h >= 0:
-                edge_facets[e, 1] = number[h]
+                        edges[there + j] = e
             e += 1
-    end = new_at[n]
-    return (
-        order[:n].copy(), layer[:n].copy(), parent[:n].copy(), flips[:n].copy(), new_at[: n + 1].copy(), edges[:end],
-        corners[:end], edge_code[:e], edge_facets[:e], edge_vertices[:e], vertices[:v],
-    )  # fmt: skip
 
 
 @entry

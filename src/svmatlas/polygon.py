@@ -54,12 +54,12 @@ from svmatlas.facet import (
     N_LISTED,
     N_PULL,
     N_REFINED,
-    NEAR,
     NORM,
     OUTSIDE,
     PENCIL,
     PER_NORM,
     PER_SLOPE,
+    RADIUS,
     REAL,
     REDUCED,
     REFINED,
@@ -84,14 +84,13 @@ from svmatlas.facet import (
     anchored_rest,
     cosines,
     fill_score,
-    first_within,
     is_anchored,
     line,
     line_dd,
     line_sway,
     pencil_dd,
     pencil_origin,
-    reach_from,
+    reach_from_home,
     refine,
     rest_dd,
     score_all,
@@ -106,7 +105,6 @@ from svmatlas.facet import (
     tabulate_pencil,
     target_dd,
     weights_at,
-    whole,
 )  # fmt: skip
 
 UNKNOWN = 2
@@ -525,27 +523,25 @@ def _check_scores(t, j):
     v = t.corner[0, j]
     per_norm, fixed = _score_error(t, v)
     weights_at(t, v[0], v[1], v[2])
-    error = per_norm + fixed / t.shortest
-    if t.counts[ANCHOR] < 0 and _is_at_home(t, v[2], error):
-        return _check_singles(t, j, t.home_unit, t.home_single, t.who, t.where, t.counts[N_HOME], per_norm, fixed)
-    n = first_within(t, v[2], error)
     if t.counts[ANCHOR] >= 0:  # single precision would leave all tied points open
-        return _check_doubles(t, j, n, per_norm, fixed)
-    sign_points(t, n)
-    return _check_singles(t, j, t.unit, t.single, t.everyone, t.everyone, n, per_norm, fixed)
+        return _check_doubles(t, j, per_norm, fixed)
+    if _is_at_home(t, v[2], per_norm + fixed / t.shortest):
+        return _check_singles(t, j, t.home_unit, t.home_single, t.who, t.where, t.counts[N_HOME], per_norm, fixed)
+    sign_points(t)
+    return _check_singles(t, j, t.unit, t.single, t.everyone, t.everyone, t.state.size, per_norm, fixed)
 
 
 @kernel
 def _is_at_home(t, l, error):
     """Are all points but those near home certainly on their side, with the weights in the first scratch column?"""
-    return t.counts[AT_HOME] == 1 and reach_from(t, t.home, l, error) <= t.radius
+    return t.counts[AT_HOME] == 1 and reach_from_home(t, l, error) <= t.bound[REAL, RADIUS]
 
 
 @kernel
 def _settle(t, hints):
     """See that home is near the facet in hand, at a known corner if it is made anew."""
     t.counts[AT_HOME] = 0
-    if t.radius == 0.0:
+    if t.neighbours == 0:
         return
     k = 0
     while k < hints.shape[0] and (hints[k, 2] < 0 or t.known[max(hints[k, 2], 0), 2] == 0.0):
@@ -554,9 +550,10 @@ def _settle(t, hints):
         return
     v = t.known[hints[k, 2]]
     weights_at(t, v[0], v[1], v[2])
-    if t.counts[N_HOME] == 0 or not reach_from(t, t.home, v[2], 0.0) < WITHIN * t.radius or _strays(t.state, t.side):
+    near = t.counts[N_HOME] > 0 and reach_from_home(t, v[2], 0.0) < WITHIN * t.bound[REAL, RADIUS]
+    if not near or _strays(t.state, t.side):
         _make_home(t, v[2])
-        if _strays(t.state, t.side):
+        if t.neighbours == 0 or _strays(t.state, t.side):
             return
     t.counts[AT_HOME] = 1
     signs = t.home_single[SIGNS]
@@ -579,17 +576,27 @@ def _strays(state, side):
 
 @kernel
 def _make_home(t, l):
-    """Home is where the weights in the first scratch column are; points that are further from their lines than the radius."""
-    home, cosine, inverse, size = t.home, t.single[COSINES], t.single[PER_NORM], t.state.size
+    """Home is where the weights in the first scratch column are; points that are further from their lines than a radius."""
+    home, rest, inverse, size = t.home, t.single[COSINES], t.single[PER_NORM], t.state.size
+    slack = t.single[VALUES, :size]
     for j in range(home.size):
         home[j] = t.column[SCRATCH, 0, j] / l
-    length = cosines(t, t.unit, home, cosine[:size])
-    reach = np.float32(GROWN * (t.radius + (t.columns.shape[0] + 8) * UNIT_32 * length))
-    n, per_unit = 0, np.float32(length)
+    length = cosines(t, t.unit, home, rest[:size])
+    per_unit, rounding = np.float32(length), np.float32(GROWN * (t.columns.shape[0] + 12) * UNIT_32 * length)
     for i in range(size):
-        rest = per_unit * cosine[i] - inverse[i]
-        far = abs(rest) > reach + np.float32(16.0 * UNIT_32) * inverse[i]
-        t.side[i] = (OUTSIDE if rest > 0 else INSIDE) if far else -1
+        rest[i] = per_unit * rest[i] - inverse[i]
+    for i in range(size):
+        slack[i] = abs(rest[i]) - np.float32(16.0 * UNIT_32) * inverse[i] - rounding
+    if t.bound[REAL, RADIUS] == 0.0:
+        t.bound[REAL, RADIUS] = _choose_radius(slack, t.neighbours)
+    if t.bound[REAL, RADIUS] == 0.0:
+        t.neighbours = 0
+        return
+    reach = np.float32(GROWN * t.bound[REAL, RADIUS])
+    n = 0
+    for i in range(size):
+        far = slack[i] > reach
+        t.side[i] = (OUTSIDE if rest[i] > 0 else INSIDE) if far else -1
         if not far:
             t.who[n] = i
             n += 1
@@ -608,6 +615,36 @@ def _make_home(t, l):
     for row in (PER_NORM, JITTERS, AXES):
         _pick(t.single[row], t.who[:n], t.home_single[row])
     t.counts[N_HOME] = n
+
+
+@kernel
+def _choose_radius(slack, wanted):
+    """A distance at which so many points, beside those that are tied, may be on their lines; 0 if most points would be."""
+    tied, top = _count_below(slack, np.float32(0.0)), np.float32(0.0)
+    if slack.size - tied <= 2 * wanted:
+        return np.float32(0.0)
+    for i in range(slack.size):
+        top = slack[i] if slack[i] > top else top
+    low, high = np.float32(0.0), top
+    for _ in range(HALVINGS):
+        middle = (low + high) / np.float32(2.0)
+        if _count_below(slack, middle) <= tied + wanted:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _count_below(values, bound):
+    count = 0
+    for i in range(values.size):
+        count += values[i] < bound
+    return count
+
+
+HALVINGS = 16
+"""Of the range of distances from home, to find the radius."""
 
 
 @kernel
@@ -633,7 +670,7 @@ def _check_singles(t, j, unit, single, who, where, n, per_norm, fixed):
     cosine, signs, inverse = single[COSINES, :n], single[SIGNS], single[PER_NORM]
     length = cosines(t, unit, t.column[SCRATCH, 0], cosine)
     if not per_norm < length:  # all is open
-        return _check_doubles(t, j, t.state.size, per_norm, fixed)
+        return _check_doubles(t, j, per_norm, fixed)
     _leave_out(t, j, where, signs, cosine)
     v, jitter = t.corner[0, j, 2], t.jitter
     target = np.float32(v / length)
@@ -643,7 +680,7 @@ def _check_singles(t, j, unit, single, who, where, n, per_norm, fixed):
     if short == 0:
         return NONE
     if MANY * (short - beyond) > n:
-        return _check_doubles(t, j, t.state.size, per_norm, fixed)
+        return _check_doubles(t, j, per_norm, fixed)
     worst, least = NONE, 0.0
     for place in range(n):
         s, bound = signs[place] * (cosine[place] - target * inverse[place]), a + b * inverse[place]
@@ -678,16 +715,16 @@ MANY = 8
 
 
 @kernel
-def _check_doubles(t, j, n, per_norm, fixed):
-    """The same for the first n of all points, in doubles alone."""
-    sign_points(t, n)
+def _check_doubles(t, j, per_norm, fixed):
+    """The same for all points, in doubles alone."""
+    sign_points(t)
     state, norm, low = t.state, t.point[NORM], t.point[TARGET_LO]
-    score, signs, target, jitter = t.score[SCORES, :n], t.single[SIGNS], t.corner[0, j, 2], t.jitter
+    score, signs, target, jitter = t.score[SCORES], t.single[SIGNS], t.corner[0, j, 2], t.jitter
     score_all(t, score)
     _leave_out(t, j, t.everyone, signs, score)
     _settle_tied(t, j, score)
     worst, least = NONE, 0.0
-    for i in range(n):
+    for i in range(state.size):
         s = signs[i] * (score[i] - (target + jitter * low[i] * target))
         bound = norm[i] * per_norm + fixed
         if not s > bound:
@@ -923,13 +960,13 @@ def _narrow(t, refined):
 
 
 @kernel
-def _bound_all(t, unit, single, where):
-    """The bounds of ``_bound_listed`` for all points in single precision, with n_i / |s_i| in place of v_i: VALUES and ERRORS.
+def _bound_all(t, unit, single, where, n):
+    """The bounds of ``_bound_listed`` for the first n of some points, in single precision: VALUES and ERRORS.
 
-    So upper bounds are negated, and the tightest is the largest. The unit is |Beta_l| / |u|. Returns |s_i| / |x_i||u| from
-    which on the side is certain.
+    They are with n_i / |s_i| in place of v_i, so upper bounds are negated, and the tightest is the largest. The unit is
+    |Beta_l| / |u|. Returns |s_i| / |x_i||u| from which on the side is certain.
     """
-    n, d = t.counts[NEAR], t.columns.shape[0]
+    d = t.columns.shape[0]
     slope, per_slope, rest, inverse = single[SLOPES, :n], single[PER_SLOPE], single[COSINES, :n], single[PER_NORM]
     signs, value, error = single[SIGNS], single[VALUES], single[ERRORS]
     length_u, length = cosines(t, unit, t.column[BETA, U], slope), cosines(t, unit, t.column[BETA, L], rest)
@@ -1026,9 +1063,9 @@ def _largest_low(slope, signs, value, error, least, side, out):
 
 
 @kernel
-def _list_tight(t, unit, single, who, where):
-    """List all of some points whose bounds may be the tightest, or whose side is not certain."""
-    least, n = _bound_all(t, unit, single, where), t.counts[NEAR]
+def _list_tight(t, unit, single, who, where, n):
+    """List those of the first n of some points whose bounds may be the tightest, or whose side is not certain."""
+    least = _bound_all(t, unit, single, where, n)
     slope, signs, value, error = single[SLOPES, :n], single[SIGNS], single[VALUES], single[ERRORS]
     beyond = single[FOLDED, :n]
     lower = _largest_low(slope, signs, value, error, least, ONE, beyond)
@@ -1104,10 +1141,10 @@ def _reduce_pencil(t):
     if flat == 1:
         return CLOSED
     if t.counts[AROUND] == 1:
-        _list_tight(t, t.home_unit, t.home_single, t.who, t.where)
+        _list_tight(t, t.home_unit, t.home_single, t.who, t.where, t.counts[N_HOME])
     else:
-        sign_points(t, t.counts[NEAR])
-        _list_tight(t, t.unit, t.single, t.everyone, t.everyone)
+        sign_points(t)
+        _list_tight(t, t.unit, t.single, t.everyone, t.everyone, t.state.size)
     for level in range(2 if t.counts[REFINED] == 1 else 1):
         n_lower, n_upper, n_unsure = _narrow(t, level == 1)
     if flat == 0 and n_unsure == 0 and n_lower <= 1 and n_upper <= 1:
@@ -1293,34 +1330,25 @@ ALL, ONLY_NEAR = np.arange(2)
 
 
 @kernel
-def _look_near(t, hints):
-    """Choose the pencil from those points that are not certainly on their side at known corners, and some more."""
-    most, at_home = np.int64(0), True
-    for k in range(hints.shape[0]):
+def _all_at_home(t, hints):
+    """Are all known corners near home?"""
+    for k in range(hints.shape[0] if t.counts[AT_HOME] == 1 else 0):
         if hints[k, 2] >= 0:
             v = t.known[hints[k, 2]]
             weights_at(t, v[0], v[1], v[2])
-            at_home = at_home and _is_at_home(t, v[2], 0.0)
-            most = max(most, first_within(t, v[2], 0.0))
-    if most > 0 and at_home:
-        t.counts[AROUND], t.counts[NEAR] = 1, t.counts[N_HOME]
-    elif most > 0:
-        t.counts[NEAR] = whole(t, most + most // 8 + BLOCK)
+            if not _is_at_home(t, v[2], 0.0):
+                return False
+    return t.counts[AT_HOME] == 1
 
 
 @kernel
 def _is_near(t):
     """Are all points that the pencil was not chosen from certainly on their side at all corners?"""
-    for j in range(t.tally[N_CORNERS] if t.counts[NEAR] < t.state.size else 0):
+    for j in range(t.tally[N_CORNERS] if t.counts[AROUND] == 1 else 0):
         v = t.corner[0, j]
         per_norm, fixed = _score_error(t, v)
-        error = per_norm + fixed / t.shortest
         weights_at(t, v[0], v[1], v[2])
-        if t.counts[AROUND] == 1:
-            near = _is_at_home(t, v[2], error)
-        else:
-            near = first_within(t, v[2], error) <= t.counts[NEAR]
-        if not near:
+        if not _is_at_home(t, v[2], per_norm + fixed / t.shortest):
             return False
     return True
 
@@ -1332,13 +1360,13 @@ def find_pencil(t, hints, near):
     ``near``: ONLY_NEAR if it is enough to look among the points that are near the known corners, else ALL.
     """
     if t.counts[REDUCED] != t.counts[FILLED]:
-        t.counts[NEAR], t.counts[AROUND] = t.state.size, 0
+        t.counts[AROUND] = 0
         if not _pencil_known(t, hints):
             if near == ONLY_NEAR and not _pencil_answered(t):
-                _look_near(t, hints)
+                t.counts[AROUND] = _all_at_home(t, hints)
             outcome = _reduce_pencil(t)
-            if outcome == ASKING and t.counts[NEAR] < t.state.size:  # answers are to hold for all points
-                t.counts[NEAR], t.counts[AROUND], t.tally[N_ASKED] = t.state.size, 0, 0
+            if outcome == ASKING and t.counts[AROUND] == 1:  # answers are to hold for all points
+                t.counts[AROUND], t.tally[N_ASKED] = 0, 0
                 outcome = _reduce_pencil(t)
             if outcome == ASKING:
                 return False

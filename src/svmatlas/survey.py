@@ -190,19 +190,16 @@ class Surveyor:
         region = make_tile(tile, self.problem.cost_exponent, self.region)
         n = self.problem.n_points
         share = 0.5
-        place: Floats | None = None
         if state is None:
-            state, place = self._start(tile, share)
+            state = self._start(tile, share)
         frame = self._frame(tile, state)
         while True:
-            facets = self.engine.explore(
-                region, state, place, frame, self._room(frame.which.size, depth), max_facets, deadline
-            )
+            facets = self.engine.explore(region, state, frame, self._room(frame.which.size, depth), max_facets, deadline)
             if facets.outcome == EMPTY:
                 share *= 0.7
                 if share < 1e-3:
                     raise EngineError(f"no facet found in the tile {tile}")
-                state, place = self._start(tile, share)
+                state = self._start(tile, share)
                 frame = self._frame(tile, state)
                 continue
             if facets.outcome == FULL:
@@ -223,22 +220,21 @@ class Surveyor:
 
     # Starts
 
-    def _start(self, tile: Bounds, share: float) -> tuple[States, Floats | None]:
-        """Partition somewhere in a tile, and homogeneous costs where it holds."""
+    def _start(self, tile: Bounds, share: float) -> States:
+        """Partition somewhere in a tile."""
         if tile[0][0] == tile[1][0] == 0 and not np.isfinite(tile[0][1] + tile[1][1]):
-            return np.full(self.problem.n_points, INSIDE, dtype=np.int8), None
-        known = next((seed for seed in list(self.seeds) if share == 0.5 and _touches(tile, seed[0])), None)
-        if known is None:
-            a, b = (_between(*bound, share, self._unit) for bound in tile)
-            known = (a, b), state_at(self.problem, a, b)
-        return known[1], self.problem.homogeneous(*np.array(known[0])[:, None])[0]
+            return np.full(self.problem.n_points, INSIDE, dtype=np.int8)
+        known = next((seed for seed in list(self.seeds) if share == 0.5 and _reaches(tile, seed[0])), None)
+        if known is not None:
+            return known[1]
+        a, b = (_between(*bound, share, self._unit) for bound in tile)
+        return state_at(self.problem, a, b)
 
     def remember(self, tile: Bounds, facets: Facets) -> None:
         """The facets with the longest edges on each cut of a tile, and those at its corners."""
-        longest = longest_on_cuts(facets.at, facets.code, facets.vertex, facets.corner)
-        longest = longest[longest[:, 0] >= 0]
-        middle = self._costs(facets.corner[longest[:, 1:]].reshape(-1, 3)).reshape(-1, 2, 2).mean(axis=1)
-        for facet, (a, b) in zip(longest[:, 0].tolist(), middle.tolist(), strict=True):
+        longest, place = longest_on_cuts(facets.at, facets.code, facets.vertex, facets.corner)
+        there = longest >= 0
+        for facet, (a, b) in zip(longest[there].tolist(), self._costs(place[there]).tolist(), strict=True):
             self.seeds.appendleft(((a, b), facets.state(facet)))
         if self.problem.n_points > MANY:
             side = np.flatnonzero(facets.code < 0)
@@ -292,7 +288,11 @@ class Surveyor:
             goal = line_across(track, problem.homogeneous(*(unit * end)[:, None])[0])
         state = state_at(problem, *(unit * begin))
         corners = np.concatenate([steps.corner for steps in Walker(problem, np.array([track, goal])).follow(state, 0, 1)])
-        return self._costs(corners)
+        cost = self._costs(corners)
+        if len(cost) > 0:  # the partition from the last event on
+            a, b = (cost[-1] + (unit * end if np.isfinite(end) else 2 * cost[-1])) / 2
+            self.seeds.append(((float(a), float(b)), state))
+        return cost
 
     def _costs(self, corners: Floats) -> Floats:
         """Costs (n, 2) of those corners that are not at infinity."""
@@ -360,35 +360,39 @@ class Surveyor:
 
 @entry
 def longest_on_cuts(at, code, vertex, corner):
-    """For each side of a tile that is a cut the facet with the longest edge there, relative to its costs, and its ends.
+    """For each side of a tile that is a cut the facet with the longest edge there, relative to its costs, and a place on it.
 
-    Rows of -1 for other sides.
+    For other sides -1.
     """
-    out, longest = np.full((CUT, 3), -1), np.zeros(CUT)
+    facet, place, longest = np.full(CUT, -1), np.zeros((CUT, 3)), np.zeros(CUT)
     for f in range(at.size - 1):
-        before = vertex[at[f + 1] - 1]
         for k in range(at[f], at[f + 1]):
-            side, after = -1 - code[k] - CUT, vertex[k]
-            if side >= 0 and corner[before, 2] > 0.0 and corner[after, 2] > 0.0:
-                a, b = corner[before], corner[after]
-                x = abs(a[0] * b[2] - b[0] * a[2]) / (a[0] * b[2] + b[0] * a[2])
-                y = abs(a[1] * b[2] - b[1] * a[2]) / (a[1] * b[2] + b[1] * a[2])
-                if max(x, y) > longest[side]:
-                    longest[side] = max(x, y)
-                    out[side, 0], out[side, 1], out[side, 2] = f, before, after
-            before = after
-    return out
+            side = -1 - code[k] - CUT
+            if side < 0:
+                continue
+            a, b = corner[vertex[k]], corner[vertex[k - 1 if k > at[f] else at[f + 1] - 1]]
+            for c in range(2):
+                x, y = a[c] * b[2], b[c] * a[2]
+                if abs(x - y) > longest[side] * (x + y):
+                    longest[side], facet[side] = abs(x - y) / (x + y), f
+                    for j in range(3):
+                        place[side, j] = a[j] * b[2] + b[j] * a[2]
+                    if place[side, 2] == 0.0:  # one end is at infinity: twice the cost at the other
+                        finite = a if a[2] > 0.0 else b
+                        for j in range(3):
+                            place[side, j] = finite[j] * (2.0 if j == c else 1.0)
+    return facet, place
 
 
 def _holds(tile: Bounds, start: tuple[float, float]) -> bool:
     return all(lo <= value < hi for value, (lo, hi) in zip(start, tile, strict=True))
 
 
-def _touches(tile: Bounds, costs: tuple[float, float]) -> bool:
-    """Do costs lie on one side of a tile, well between its ends?"""
+def _reaches(tile: Bounds, costs: tuple[float, float]) -> bool:
+    """Do costs lie in a tile, or on one side well between its ends?"""
     inside = [lo * (1 + CLOSE) < v < hi * (1 - CLOSE) for v, (lo, hi) in zip(costs, tile, strict=True)]
     near = [abs(v - lo) <= CLOSE * v or abs(v - hi) <= CLOSE * v for v, (lo, hi) in zip(costs, tile, strict=True)]
-    return (inside[0] and near[1]) or (inside[1] and near[0])
+    return (inside[0] or near[0]) and (inside[1] or near[1]) and (inside[0] or inside[1])
 
 
 def _between(lo: float, hi: float, share: float, unit: float) -> float:

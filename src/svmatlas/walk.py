@@ -25,12 +25,14 @@ from svmatlas.compiled import caller, kernel
 from svmatlas.doubledouble import UNIT
 from svmatlas.exact import ExactFacet, ExactProblem, answer
 from svmatlas.facet import (
+    AXES,
     BETA,
     CHECKED,
     CODE,
     CROSS,
     ETA,
     INSIDE,
+    JITTERS,
     KEPT,
     LENGTH,
     MARGIN,
@@ -40,6 +42,7 @@ from svmatlas.facet import (
     N_REFINED,
     NORM,
     OUTSIDE,
+    PER_NORM,
     REFINED,
     SIZE,
     TARGET_LO,
@@ -74,6 +77,7 @@ from svmatlas.polygon import (
 )
 from svmatlas.problem import Problem
 from svmatlas.record import make_memory, make_record
+from svmatlas.threads import limit_blas
 
 Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
@@ -286,6 +290,10 @@ def _look_around(t, s, maps, v, near):
                 s.rows[n, j] = s.columns[j, n] = t.rows[i, j]
             for j in range(4):
                 s.point[j, n] = t.point[j, i]
+            for j in range(t.unit.shape[0]):
+                s.unit[j, n] = t.unit[j, i]
+            for j in (PER_NORM, JITTERS, AXES):
+                s.single[j, n] = t.single[j, i]
             n += 1
     near.reach[0] = reach
 
@@ -502,7 +510,8 @@ def state_at(problem: Problem, C_pos: float, C_neg: float) -> States:
     c = problem.homogeneous(np.array([C_pos]), np.array([C_neg]))[0]
     line = tidy(np.array([c[Q], -c[P], 0.0]))
     walker = Walker(problem, np.array([line, line_across(line, c)]))
-    guessed = guess(problem.data, c)
+    with limit_blas():
+        guessed = guess(problem.data, c)
     if guessed is not None and walker.holds(guessed, 0, 1):
         return guessed
     walker.finish(state, 0, 1)
