@@ -565,14 +565,21 @@ def _solve_targets(t, m, base, jitter, alpha, beta):
             beta[j] += s * q[j]
 
 
+@sums
+def _size_of(norm, member, alpha):
+    """Sum of |x_j||A_j| over M."""
+    s = 0.0
+    for k in range(member.size):
+        s += norm[member[k]] * abs(alpha[k])
+    return s
+
+
 @kernel
 def _bound_column(t, m, c):
     """Eta of column c (see the head of this file)."""
     gamma = 2.0 * (t.columns.shape[0] + m + 8) * UNIT
     kappa = t.bound[REAL, KAPPA]
-    eta = 0.0
-    for k in range(m):
-        eta += t.point[NORM, t.members[MEMBER, k]] * abs(t.column[ALPHA, c, k])
+    eta = _size_of(t.point[NORM], t.members[MEMBER, :m], t.column[ALPHA, c])
     t.bound[LENGTH, c] = np.sqrt(_dot(t.column[BETA, c], t.column[BETA, c]))
     eta += kappa * t.bound[LENGTH, c]
     if c == L:
@@ -636,7 +643,7 @@ def can_anchor(t, m):
 def _anchor(t, m):
     """Is M all of one class? Then the column of the jitter alone."""
     axis = t.axis[t.members[MEMBER, 0]]
-    size, top = 0.0, 0.0
+    top = 0.0
     for k in range(m):
         if t.axis[t.members[MEMBER, k]] != axis:
             return
@@ -644,10 +651,8 @@ def _anchor(t, m):
     alpha, beta = t.column[SWAY_ALPHA, L], t.column[SWAY_BETA, L]
     _solve_targets(t, m, 0.0, 1.0, alpha, beta)
     for k in range(m):
-        i = t.members[MEMBER, k]
-        size += t.point[NORM, i] * abs(alpha[k])
-        top = max(top, abs(t.point[TARGET_LO, i]))
-    length = np.sqrt(_dot(beta, beta))
+        top = max(top, abs(t.point[TARGET_LO, t.members[MEMBER, k]]))
+    size, length = _size_of(t.point[NORM], t.members[MEMBER, :m], alpha), np.sqrt(_dot(beta, beta))
     gamma = 2.0 * (t.columns.shape[0] + m + 8) * UNIT
     t.bound[REAL, LENGTH_SWAY] = length
     t.bound[REAL, ETA_SWAY] = gamma * (size + t.bound[REAL, KAPPA] * (length + top))
@@ -737,10 +742,18 @@ def reach_from_home(t, l, error):
 
     ``error`` bounds the error of the score of a point, relative to its length.
     """
-    beta, home, square = t.column[SCRATCH, 0], t.home, 0.0
+    square = _square_apart(t.column[SCRATCH, 0], t.home, l)
+    return ((1.0 + 2.0 * t.home.size * UNIT) * np.sqrt(square) + 2.0 * error) / l if l > 0.0 else np.inf
+
+
+@sums
+def _square_apart(beta, home, l):
+    """Square of the distance of two vectors, of which the second is to be multiplied."""
+    s = 0.0
     for j in range(beta.size):
-        square += (beta[j] - l * home[j]) ** 2
-    return ((1.0 + 2.0 * beta.size * UNIT) * np.sqrt(square) + 2.0 * error) / l if l > 0.0 else np.inf
+        x = beta[j] - l * home[j]
+        s += x * x
+    return s
 
 
 LANES = 32

@@ -101,6 +101,7 @@ from svmatlas.facet import (
     slope_dd,
     solve_maps,
     solve_sway,
+    table_row,
     tabulate_margin,
     tabulate_pencil,
     target_dd,
@@ -384,9 +385,13 @@ def _make_corner(t, j, a, b):
         zero = L
     u = 4.0 * UNIT
     x, y, z = h1 * g2 - h2 * g1, h2 * g0 - h0 * g2, h0 * g1 - h1 * g0
-    ex = _times(h1, d2) + _times(g2, e1) + _times(h2, d1) + _times(g1, e2) + _times(e1, d2) + _times(e2, d1)
-    ey = _times(h2, d0) + _times(g0, e2) + _times(h0, d2) + _times(g2, e0) + _times(e2, d0) + _times(e0, d2)
-    ez = _times(h0, d1) + _times(g1, e0) + _times(h1, d0) + _times(g0, e1) + _times(e0, d1) + _times(e1, d0)
+    ex = abs(h1) * d2 + abs(g2) * e1 + abs(h2) * d1 + abs(g1) * e2 + e1 * d2 + e2 * d1
+    ey = abs(h2) * d0 + abs(g0) * e2 + abs(h0) * d2 + abs(g2) * e0 + e2 * d0 + e0 * d2
+    ez = abs(h0) * d1 + abs(g1) * e0 + abs(h1) * d0 + abs(g0) * e1 + e0 * d1 + e1 * d0
+    if not ex + ey + ez < np.inf:
+        ex = _times(h1, d2) + _times(g2, e1) + _times(h2, d1) + _times(g1, e2) + _times(e1, d2) + _times(e2, d1)
+        ey = _times(h2, d0) + _times(g0, e2) + _times(h0, d2) + _times(g2, e0) + _times(e2, d0) + _times(e0, d2)
+        ez = _times(h0, d1) + _times(g1, e0) + _times(h1, d0) + _times(g0, e1) + _times(e0, d1) + _times(e1, d0)
     ex += u * (abs(h1 * g2) + abs(h2 * g1))
     ey += u * (abs(h2 * g0) + abs(h0 * g2))
     ez += u * (abs(h0 * g1) + abs(h1 * g0))
@@ -702,11 +707,11 @@ def _check_singles(t, j, unit, single, who, where, n, per_norm, fixed):
 @kernel
 def _count_short(cosine, signs, inverse, target, a, b):
     """How many lines are not certainly positive, and how many certainly negative: a loop without branches."""
-    short, beyond = 0, 0
+    short, beyond = np.int32(0), np.int32(0)  # as wide as what is compared
     for i in range(cosine.size):
         s, bound = signs[i] * (cosine[i] - target * inverse[i]), a + b * inverse[i]
-        short += not s > bound
-        beyond += s < -bound
+        short = np.int32(short + (not s > bound))
+        beyond = np.int32(beyond + (s < -bound))
     return short, beyond
 
 
@@ -772,24 +777,38 @@ def _surplus(table, first, end, v):
 
 
 @kernel
+def _count_not_positive(values):
+    count = 0
+    for k in range(values.size):
+        count += not values[k] > 0.0
+    return count
+
+
+@kernel
 def _check_few(t, j):
-    """The same for the lines of M and of the pencil."""
+    """The same for the lines of M and of the pencil, but for the two edges of the corner."""
     worst, least = NONE, 0.0
-    table, v = t.table, t.corner[0, j]
+    table, v, n = t.table, t.corner[0, j], t.tally[N_CORNERS]
     last = table.shape[1] - 2
     for part in range(2):
         first = last - 2 * t.rows.shape[1] if part == 0 else last
         end = first + 2 * t.counts[SIZE] if part == 0 else last + 2
         _surplus(table, first, end, v)
         surplus = table[SURPLUS, first:end]
-        for n in range(surplus.size):
-            if surplus[n] > 0.0:
+        for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
+            row = table_row(t, code) - first
+            if 0 <= row < surplus.size:
+                surplus[row] = np.inf
+        if _count_not_positive(surplus) == 0:
+            continue
+        for k in range(surplus.size):
+            if surplus[k] > 0.0:
                 continue
-            k = 2 * t.members[MEMBER, n >> 1] + (n & 1) if part == 0 else t.counts[PENCIL + n]
-            h = table[:, first + n]
+            code = 2 * t.members[MEMBER, k >> 1] + (k & 1) if part == 0 else t.counts[PENCIL + k]
+            h = table[:, first + k]
             s, bound, size = _value(h[0], h[1], h[2], h[3], h[4], h[5], v)
-            if not s > bound and k >= 0:
-                worst, least = _weigh(t, k, s, bound, size, worst, least)
+            if not s > bound and code >= 0:
+                worst, least = _weigh(t, code, s, bound, size, worst, least)
     return worst
 
 
