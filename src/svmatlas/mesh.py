@@ -9,7 +9,6 @@ parents (``states_of``).
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,15 +71,18 @@ class Joiner:
         self.at, self.tie = _Growing(np.zeros(1, dtype=np.intp)), _Growing(np.empty(0, dtype=np.bool_))
         self.place = _Growing(np.empty((0, 3), dtype=np.int32))  # by the names below
         self.corner = _Growing(np.empty((0, 3)))
+        self.around = _Growing(np.empty((0, 3), dtype=np.int32))  # of each vertex, by the names below
         self.cut: list[tuple[Ints, Words]] = []  # numbers and keys of facets that were cut
         self.shared: list[tuple[Ints, Words]] = []  # numbers and names of vertices that other tiles may have too
+        self.loose: list[Ints] = []  # places where these are named
 
     def add(self, facets: Facets) -> None:
         """Take the facets of a tile; their partitions are not kept."""
         n_facets, n_places, n_vertices = self.tie.size, self.place.size, self.corner.size
-        cut, shared = _find_cut(facets.at, facets.code, facets.vertex, facets.corner)
+        cut, shared, loose = _find_cut(facets.at, facets.code, facets.vertex, facets.neighbour, facets.corner)
         self.cut.append((cut + n_facets, facets.key[cut]))
         self.shared.append((shared + n_vertices, facets.name[shared]))
+        self.loose.append(loose + n_places)
         known = np.flatnonzero(facets.key == self.key)
         if known.size > 0:
             self.root = n_facets + int(known[0])
@@ -88,33 +90,27 @@ class Joiner:
         self.at.append(facets.at[1:] + n_places)
         self.tie.append(facets.tie)
         self.corner.append(facets.corner)
-        place = self.place.grow(facets.code.size)
-        _take(facets.code, facets.vertex, facets.neighbour, n_vertices, n_facets, place)
+        place, around = self.place.grow(facets.code.size), self.around.grow(len(facets.corner))
+        _take(facets.at, facets.code, facets.vertex, facets.neighbour, facets.corner, n_vertices, n_facets, place, around)
 
     def finish(self, n_jobs: int = 1) -> Mesh:
         """All facets that are connected to that of the start, numbered layer after layer from there."""
         n_pieces = self.tie.size
-        now = self._stitch()
-        at, tie, place, corner = (part.hand_over() for part in (self.at, self.tie, self.place, self.corner))
-        around = _look_around(at, place, now, self._one_each(), corner)
+        now, one = self._stitch(), self._one_each()
+        at, tie, place, corner, around = (
+            part.hand_over() for part in (self.at, self.tie, self.place, self.corner, self.around)
+        )
+        cut, shared = (np.concatenate([which for which, _ in parts]) for parts in (self.cut, self.shared))
+        _mend(n_pieces, cut, shared, np.concatenate(self.loose), now, one, at, corner, place, around)
         root, start = self._find_root(now)
-        del now
-        number, order, layer, parent, flips, new_at, edge_at, origin = _walk_layers(root, at, place, around)
-        edges, vertex = (np.empty(new_at[-1], dtype=np.int32) for _ in range(2))
-        code, vertices = np.empty(edge_at[-1], dtype=np.int32), np.empty((origin.size, 3))
-        edge_facets, edge_vertices = (np.empty((code.size, 2), dtype=np.int32) for _ in range(2))
         with make_pool(n_jobs) as pool:
-            old = number, order, at, place, around, corner, origin
-            new = new_at, edge_at, edges, vertex, code, edge_facets, edge_vertices, vertices
-            parts = (np.linspace(0, size, n_jobs + 1, dtype=np.intp) for size in (order.size, origin.size))
-            for future in [pool.submit(_put_down, *of, *old, *new) for of in zip(*map(pairwise, parts), strict=True)]:
-                future.result()
-            tie, joined = tie[order], order >= n_pieces
-            del old, new, number, order, at, place, around, corner, origin, edge_at
-            suspects = _suspects(joined, new_at, vertices, vertex)
-            self._judge_all(pool, suspects, parent, flips, start, new_at, code, edges, tie)
-        vertices = _join_at_infinity(vertices, vertex, edge_vertices, edges, code, new_at)
-        return Mesh(vertices, code, edge_facets, edge_vertices, layer, parent, flips, new_at, edges, vertex, tie, start)
+            order, mesh = _number_all(pool, root, at, place, around, corner)
+            mesh = mesh._replace(facet_tie=tie[order], start=start)
+            joined = order >= n_pieces
+            del order, at, tie, place, corner, around, now, one
+            suspects = _suspects(joined, mesh.facet_at, mesh.vertices, mesh.facet_vertices)
+            self._judge_all(pool, suspects, mesh)
+        return mesh._replace(vertices=_join_at_infinity(mesh))
 
     def _stitch(self) -> Int32:
         """Append the facets that were cut as a whole; returns what is now the number of each facet, -1 if it is not known."""
@@ -151,26 +147,17 @@ class Joiner:
             raise ValueError("the exploration was stopped before a single facet was known: give it more time")
         return int(now[number + known[0]]), facets.state(int(known[0]))
 
-    def _judge_all(
-        self,
-        pool: Executor,
-        suspect: npt.NDArray[np.int8],
-        parent: Int32,
-        flips: Int32,
-        start: States,
-        at: Ints,
-        edge_code: Int32,
-        slot_edge: Int32,
-        tie: npt.NDArray[np.bool_],
-    ) -> None:
+    def _judge_all(self, pool: Executor, suspect: npt.NDArray[np.int8], mesh: Mesh) -> None:
         """Whether facets that were cut are ties, seen as a whole."""
+        at = mesh.facet_at
 
         def judge(facets: Ints) -> None:
             sizes = at[facets + 1] - at[facets]
             own = np.concatenate([[0], np.cumsum(sizes)])
             places = np.repeat(at[facets] - own[:-1], sizes) + np.arange(own[-1])
-            states, far = states_of(facets, parent, flips, start), suspect[facets] == FAR
-            tie[facets] = self.engine.judge(self.region, states, far, own, edge_code[slot_edge[places]])
+            states, far = states_of(facets, mesh.facet_parent, mesh.facet_flips, mesh.start), suspect[facets] == FAR
+            codes = mesh.edge_code[mesh.facet_edges[places]]
+            mesh.facet_tie[facets] = self.engine.judge(self.region, states, far, own, codes)
 
         doubt = np.flatnonzero(suspect)
         parts = np.array_split(doubt, doubt.size // 1024 + 1)  # one, if only of none, so that the first map compiles all
@@ -180,6 +167,61 @@ class Joiner:
 
 CODE, VERTEX, BEHIND = range(3)
 """Of a place: the code of the edge, the vertex at its end, the facet behind it."""
+
+FACETS, COUNT, NUMBER = range(3)
+"""Around a vertex: the XOR of the numbers of its facets; how many they are, FAR_OUT less if any number may be; its own number
+in the end, -1 before."""
+
+FAR_OUT = 2**30
+"""More than there are facets around any vertex."""
+
+
+class _Walk(NamedTuple):
+    """The way through the layers; arrays have room for all that may come, which takes no memory until it is filled."""
+
+    number: Int32  # (n,) number of each facet, -1 before it is named
+    facet: Int32  # the facets by their numbers
+    edge_at: Ints  # where the edges that each of them numbers begin
+    vertex: Int32  # the vertices by their numbers
+    counts: Ints  # by the names below
+
+
+NAMED, WALKED, SEEN = range(3)
+"""So many facets are named, and gone through; so many vertices are seen."""
+
+STRIDE = 2**13
+"""Facets that are gone through before they are put down: what they need stays in the cache."""
+
+
+def _number_all(pool: Executor, root: int, at: Ints, place: Int32, around: Int32, corner: Floats) -> tuple[Int32, Mesh]:
+    """Facets, edges and vertices in the order of the layers from the root on: the facets, and the mesh but ties and start.
+
+    What the walk finds is put down at once, by other threads if there are any.
+    """
+
+    def room(n: int, *more: int) -> Int32:
+        return np.empty((n, *more), dtype=np.int32)
+
+    n, n_places, n_vertices = at.size - 1, len(place), len(around)
+    walk = _Walk(
+        np.full(n, -1, dtype=np.int32), room(n), np.zeros(n + 1, dtype=np.intp), room(n_vertices), np.zeros(3, np.intp)
+    )
+    mesh = Mesh(
+        np.empty((n_vertices, 3)), room(n_places), room(n_places, 2), room(n_places, 2), room(n), room(n), room(n, 2),
+        np.zeros(n + 1, dtype=np.intp), room(n_places), room(n_places), np.empty(0, np.bool_), np.empty(0, np.int8),
+    )  # fmt: skip
+    counts, futures = walk.counts, []
+    while counts[WALKED] < max(1, counts[NAMED]):
+        f, v = int(counts[WALKED]), int(counts[SEEN])
+        _walk_layers(root, f + STRIDE, at, place, around, walk, mesh)
+        which = (f, int(counts[WALKED])), (v, int(counts[SEEN]))
+        futures.append(pool.submit(_put_down, which, at, place, around, corner, walk, mesh))
+    for future in futures:
+        future.result()
+    n, n_places, n_edges = int(counts[WALKED]), int(mesh.facet_at[counts[WALKED]]), int(walk.edge_at[counts[WALKED]])
+    sizes = int(counts[SEEN]), n_edges, n_edges, n_edges, n, n, n, n + 1, n_places, n_places, 0, 0
+    parts: list[Any] = [array[:size] for array, size in zip(mesh, sizes, strict=True)]
+    return walk.facet[:n], Mesh._make(parts)
 
 
 class _Growing:
@@ -224,36 +266,45 @@ def _sort(number, counts):
 
 
 @entry
-def _take(code, vertex, neighbour, n_vertices, n_facets, place):
-    """The places of a tile, where so many vertices and facets are already."""
-    for k in range(code.size):
-        place[k, CODE], place[k, VERTEX] = code[k], vertex[k] + n_vertices
-        place[k, BEHIND] = neighbour[k] + n_facets if neighbour[k] >= 0 else neighbour[k]
+def _take(at, code, vertex, neighbour, corner, n_vertices, n_facets, place, around):
+    """The places of a tile, where so many vertices and facets are already, and what is around its vertices."""
+    for v in range(corner.shape[0]):
+        around[v, FACETS], around[v, COUNT], around[v, NUMBER] = 0, -FAR_OUT if _is_far_out(corner, v) else 0, -1
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            place[k, CODE], place[k, VERTEX] = code[k], vertex[k] + n_vertices
+            place[k, BEHIND] = neighbour[k] + n_facets if neighbour[k] >= 0 else neighbour[k]
+            around[vertex[k], FACETS] ^= f + n_facets
+            around[vertex[k], COUNT] += 1
 
 
 @entry
-def _find_cut(at, code, vertex, corner):
-    """The facets of a tile that have an edge on a cut; the vertices that other tiles may have too: of those, or far away."""
-    cut, n_cut, shared = np.empty(at.size - 1, np.int64), 0, np.zeros(corner.shape[0], np.bool_)
-    for f in range(at.size - 1):
-        whole = True
-        for k in range(at[f], at[f + 1]):
-            whole = whole and code[k] > CUT_CODE
-        if whole:
-            continue
-        cut[n_cut] = f
-        n_cut += 1
+def _find_cut(at, code, vertex, neighbour, corner):
+    """The facets of a tile that have an edge on a cut; the vertices that other tiles may have too: of those, or far away;
+
+    the places where these facets or vertices are named.
+    """
+    is_cut, shared = np.zeros(at.size - 1, np.bool_), np.zeros(corner.shape[0], np.bool_)
+    for k in range(code.size):
+        if code[k] <= CUT_CODE:
+            is_cut[np.searchsorted(at, k, "right") - 1] = True
+    cut = np.flatnonzero(is_cut)
+    for f in cut:
         for k in range(at[f], at[f + 1]):
             shared[vertex[k]] |= code[k] > CUT_CODE and code[k + 1 if k + 1 < at[f + 1] else at[f]] > CUT_CODE
     for v in range(corner.shape[0]):
-        shared[v] |= _is_far_out(corner[v])
-    return cut[:n_cut].copy(), np.flatnonzero(shared)
+        shared[v] |= _is_far_out(corner, v)
+    loose, n_loose = np.empty(code.size, np.int64), 0
+    for k in range(code.size):
+        loose[n_loose] = k
+        n_loose += shared[vertex[k]] or (neighbour[k] >= 0 and is_cut[neighbour[k]])
+    return cut, np.flatnonzero(shared), loose[:n_loose].copy()
 
 
 @kernel
-def _is_far_out(v):
-    """Is a vertex at infinity, or a corner of the triangle of costs? Any number of facets may meet there."""
-    return v[2] == 0.0 or corner_of_triangle(v) >= 0
+def _is_far_out(corner, v):
+    """Is vertex v at infinity, or a corner of the triangle of costs? Any number of facets may meet there."""
+    return corner[v, 2] == 0.0 or corner_of_triangle(corner[v]) >= 0
 
 
 @entry
@@ -313,110 +364,110 @@ def _stitch(counts, order, at, place, corner):
 
 
 @entry
-def _look_around(at, place, now, one, corner):
-    """Bring vertices and neighbours of all whole facets up to date; returns what is around vertices.
-
-    That is the XOR of the numbers of their facets; how many they are, FAR_OUT less if any number may be; -1.
-    """
-    around = np.zeros((one.size, 3), np.int32)
-    for f in range(at.size - 1):
-        if now[f] != f:
-            continue
+def _mend(n_pieces, cut, shared, loose, now, one, at, corner, place, around):
+    """Whole facets, from number n_pieces on, and one of all vertices that are the same take the place of pieces and others."""
+    for f in cut:
         for k in range(at[f], at[f + 1]):
-            v, behind = one[place[k, VERTEX]], place[k, BEHIND]
-            place[k, VERTEX] = v
-            around[v, 0] ^= f
-            around[v, 1] += 1
-            if behind >= 0:
-                place[k, BEHIND] = now[behind] if now[behind] >= 0 else OPEN
-    for v in range(one.size):
-        around[v, 2] = -1
-        around[v, 1] -= FAR_OUT if _is_far_out(corner[v]) else 0
-    return around
+            v = place[k, VERTEX]
+            around[v, FACETS] ^= f
+            around[v, COUNT] -= 1
+    for v in shared:
+        if one[v] != v:
+            around[one[v], FACETS] ^= around[v, FACETS]
+            around[one[v], COUNT] += around[v, COUNT] + (FAR_OUT if _is_far_out(corner, v) else 0)
+    for k in loose:
+        _bring_up_to_date(k, now, one, place)
+    for f in range(n_pieces, now.size):
+        for k in range(at[f], at[f + 1]):
+            _bring_up_to_date(k, now, one, place)
+            v = place[k, VERTEX]
+            around[v, FACETS] ^= f
+            around[v, COUNT] += 1
 
 
-FAR_OUT = 2**30
-"""More than there are facets around any vertex."""
+@kernel
+def _bring_up_to_date(k, now, one, place):
+    """Vertex and neighbour of a place."""
+    behind, place[k, VERTEX] = place[k, BEHIND], one[place[k, VERTEX]]
+    if behind >= 0:
+        place[k, BEHIND] = now[behind] if now[behind] >= 0 else OPEN
 
 
-@entry
-def _walk_layers(root, at, place, around):
-    """The facets in the order of their layers from the root on, as the four steps of layers.py name them.
+@caller
+def _walk_layers(root, end, at, place, around, walk, mesh):
+    """Go on through the facets in the order of their layers, as the four steps of layers.py name them, up to that number.
 
     A facet names those behind its edges, and those opposite to the vertices that no facet had before it: the one of the
-    facets around a vertex which is neither the facet nor a neighbour. Returns for each facet its number; in the new order the
-    facets, their layers, parents and flips, where their places begin and where the edges that they number; and the vertices
-    in the order of their numbers, which are in ``around`` then.
+    facets around a vertex which is neither the facet nor a neighbour.
     """
-    n_facets = at.size - 1
-    number = np.full(n_facets, -1, np.int32)
-    order, layer, parent = np.empty(n_facets, np.int32), np.empty(n_facets, np.int32), np.empty(n_facets, np.int32)
-    flips, origin = np.empty((n_facets, 2), np.int32), np.empty(around.shape[0], np.int32)
-    new_at, edge_at = np.zeros(n_facets + 1, np.int64), np.zeros(n_facets + 1, np.int64)
-    order[0], layer[0], parent[0], flips[0, 0], flips[0, 1] = root, 0, -1, -1, -1
-    number[root], n, v = 0, 1, 0
-    for f in range(n_facets):
-        if f == n:
-            break
-        g = order[f]
-        first, end, n_new = at[g], at[g + 1], 0
-        for k in range(first, end):
+    counts, number = walk.counts, walk.number
+    if counts[NAMED] == 0:
+        _name(root, -1, -1, -1, at, walk, mesh)
+    f, v = counts[WALKED], counts[SEEN]
+    while f < min(end, counts[NAMED]):
+        g = walk.facet[f]
+        first, end_of, n_new = at[g], at[g + 1], 0
+        for k in range(first, end_of):
             h = place[k, BEHIND]
             if h >= 0 and number[h] < 0:
-                number[h], order[n], layer[n], parent[n] = n, h, layer[f] + 1, f
-                flips[n, 0], flips[n, 1] = place[k, CODE], -1
-                n += 1
+                _name(h, f, place[k, CODE], -1, at, walk, mesh)
             n_new += h < 0 or number[h] > f
-        new_at[f + 1], edge_at[f + 1] = new_at[f] + end - first, edge_at[f] + n_new
-        for k in range(first, end):
+        walk.edge_at[f + 1] = walk.edge_at[f] + n_new
+        for k in range(first, end_of):
             w = place[k, VERTEX]
-            if around[w, 2] >= 0:
+            if around[w, NUMBER] >= 0:
                 continue
-            around[w, 2], origin[v] = v, w
+            around[w, NUMBER], walk.vertex[v] = v, w
             v += 1
-            following = k + 1 if k + 1 < end else first
-            h, others = around[w, 0] ^ g, around[w, 1] - 1
+            following = k + 1 if k + 1 < end_of else first
+            h, others = around[w, FACETS] ^ g, around[w, COUNT] - 1
             for other in (place[k, BEHIND], place[following, BEHIND]):
                 if other >= 0:
                     h ^= other
                     others -= 1
             if others == 1 and number[h] < 0:
                 a, b = place[k, CODE], place[following, CODE]
-                number[h], order[n], layer[n], parent[n] = n, h, layer[f] + 1, f
-                flips[n, 0] = a if b >= 0 and a >= 0 else max(a, b)
-                flips[n, 1] = b if b >= 0 and a >= 0 else max(a, b) ^ 1
-                n += 1
-    return (
-        number, order[:n].copy(), layer[:n].copy(), parent[:n].copy(), flips[:n].copy(), new_at[: n + 1].copy(),
-        edge_at[: n + 1].copy(), origin[:v].copy(),
-    )  # fmt: skip
+                both = a >= 0 and b >= 0
+                _name(h, f, a if both else max(a, b), b if both else max(a, b) ^ 1, at, walk, mesh)
+        f += 1
+    counts[WALKED], counts[SEEN] = f, v
+
+
+@kernel
+def _name(h, parent, a, b, at, walk, mesh):
+    """Give facet h the next number; it is reached from its parent by one code or two."""
+    n = walk.counts[NAMED]
+    walk.number[h], walk.facet[n], mesh.facet_parent[n] = n, h, parent
+    mesh.facet_layer[n] = mesh.facet_layer[parent] + 1 if parent >= 0 else 0
+    mesh.facet_flips[n, 0], mesh.facet_flips[n, 1] = a, b
+    mesh.facet_at[n + 1] = mesh.facet_at[n] + at[h + 1] - at[h]
+    walk.counts[NAMED] += 1
 
 
 @caller
-def _put_down(
-    some_facets, some_vertices, number, order, at, place, around, corner, origin,
-    new_at, edge_at, edges, vertex, code, facets, ends, vertices,
-):  # fmt: skip
+def _put_down(which, at, place, around, corner, walk, mesh):
     """The corners of some vertices; the vertices of some facets and the edges that they number, also in the facets behind.
 
     Two facets share at most one edge, so each place is written once.
     """
-    for v in range(some_vertices[0], some_vertices[1]):
+    number, edges, vertex, ends = walk.number, mesh.facet_edges, mesh.facet_vertices, mesh.edge_vertices
+    for v in range(which[1][0], which[1][1]):
         for c in range(3):
-            vertices[v, c] = corner[origin[v], c]
-    for f in range(some_facets[0], some_facets[1]):
-        g, e, new = order[f], edge_at[f], new_at[f]
+            mesh.vertices[v, c] = corner[walk.vertex[v], c]
+    for f in range(which[0][0], which[0][1]):
+        g, e, new = walk.facet[f], walk.edge_at[f], mesh.facet_at[f]
         first, size = at[g], at[g + 1] - at[g]
         for k in range(size):
-            vertex[new + k] = around[place[first + k, VERTEX], 2]
+            vertex[new + k] = around[place[first + k, VERTEX], NUMBER]
         for k in range(size):
             h = place[first + k, BEHIND]
             if h >= 0 and number[h] < f:
                 continue
-            edges[new + k], code[e], facets[e, 0], facets[e, 1] = e, place[first + k, CODE], f, h
+            edges[new + k], mesh.edge_code[e] = e, place[first + k, CODE]
+            mesh.edge_facets[e, 0], mesh.edge_facets[e, 1] = f, h
             ends[e, 0], ends[e, 1] = vertex[new + (k - 1 if k > 0 else size - 1)], vertex[new + k]
             if h >= 0:
-                facets[e, 1], there = number[h], new_at[number[h]] - at[h]
+                mesh.edge_facets[e, 1], there = number[h], mesh.facet_at[number[h]] - at[h]
                 for j in range(at[h], at[h + 1]):
                     if place[j, BEHIND] == g:
                         edges[there + j] = e
@@ -457,20 +508,21 @@ def _after(corner: Ints, at: Ints) -> Ints:
     return np.where(corner + 1 == at[facet + 1], at[facet], corner + 1)
 
 
-def _join_at_infinity(
-    vertices: Floats, vertex: Int32, edge_vertices: Int32, slot_edge: Int32, edge_code: Int32, at: Ints
-) -> Floats:
+def _join_at_infinity(mesh: Mesh) -> Floats:
     """Give one number to corners at infinity that end the same edge, in place; returns the vertices then.
 
     Where rows depend on each other several strips may end in one point at infinity, and each has named it after itself. An
     edge of an event has at most one end there, so all corners at infinity of the places of one edge are the same point.
     """
+    vertices, vertex, edge_code = mesh.vertices, mesh.facet_vertices, mesh.edge_code
     far = (vertices[:, 2] == 0) & (vertices[:, 0] > 0) & (vertices[:, 1] > 0)
     if not far.any():
         return vertices
     infinite = np.flatnonzero(far[vertex])
     corner = np.concatenate([infinite, infinite])
-    edge = slot_edge[np.concatenate([infinite, _after(infinite, at)])]  # a corner ends one edge of its facet, begins the next
+    edge = mesh.facet_edges[
+        np.concatenate([infinite, _after(infinite, mesh.facet_at)])
+    ]  # a corner ends one edge of its facet, begins the next
     event = edge_code[edge] >= 0
     corner, edge = corner[event], edge[event]
     unique, label = np.unique(vertex[infinite], return_inverse=True)
@@ -484,6 +536,6 @@ def _join_at_infinity(
     one[unique] = unique[first[group]]
     kept = one == np.arange(len(vertices))
     number = (np.cumsum(kept) - 1)[one].astype(np.int32)
-    vertex[:], edge_vertices[:] = number[vertex], number[edge_vertices]
+    vertex[:], mesh.edge_vertices[:] = number[vertex], number[mesh.edge_vertices]
     left: Floats = vertices[kept]
     return left

@@ -23,7 +23,19 @@ import numpy.typing as npt
 from svmatlas.compiled import entry
 from svmatlas.facet import CUT, INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q
 from svmatlas.guess import approximate
-from svmatlas.layers import FULL, PAUSED, Engine, EngineError, Facets, Frame, before_in, facet_of, make_words, uncertain
+from svmatlas.layers import (
+    FULL,
+    PAUSED,
+    Engine,
+    EngineError,
+    Facets,
+    Frame,
+    before_in,
+    facet_of,
+    make_words,
+    states_of,
+    uncertain,
+)
 from svmatlas.maps import affine_maps
 from svmatlas.polygon import EMPTY
 from svmatlas.problem import Bounds, Problem, make_region, make_tile
@@ -68,6 +80,9 @@ MOST = 0.6
 NARROW = 1.5
 """Ratio of costs up to which a tile is narrow: weights at three corners tell those at the fourth."""
 
+AHEAD = 32
+"""Tiles among which the next is chosen where threads share them."""
+
 SEEDS = 512
 """Facets on cuts that are remembered, as starts of the tiles beyond."""
 
@@ -95,6 +110,9 @@ class Surveyor:
         self.engine = Engine(problem.data, self.words, betas)
         self.seeds: deque[tuple[tuple[float, float], States]] = deque(maxlen=SEEDS)
         self.known: dict[tuple[float, ...], tuple[States, Floats | None]] = {}  # partitions at corners of tiles, and weights
+        self.met: dict[
+            tuple[int, float, tuple[float, float]], int
+        ] = {}  # facets on a cut: its axis and cost, and from where to where
         self.complete = True
         self.undone: list[Bounds] = []
         self.n_tiles = 0  # finished, and
@@ -120,8 +138,10 @@ class Surveyor:
             for tile in (self.cut(start) if max_facets > self._room(self.problem.n_points, 0) // 2 else [self.bounds])
         ]
         width = n_jobs if max_facets == np.inf else 1
+        in_order = len(waiting)  # so many are taken as they come, the others as they promise most
         if width > 1 and deadline == np.inf:
-            waiting = _from_both_ends(waiting)
+            waiting.sort(key=lambda item: not _holds(item[0], start) and not self._is_on_ray(item[0]))
+            in_order = 1 + sum(self._is_on_ray(tile) for tile, _ in waiting[1:])
         self.n_known = len(waiting)
         first: States | None = state
         keys: list[npt.NDArray[np.uint64]] = []
@@ -133,7 +153,8 @@ class Surveyor:
                 try:
                     late = time.monotonic() > deadline and self.n_tiles > 0
                     while waiting and not late and len(running) < ahead:
-                        tile, depth = waiting.pop(0)
+                        tile, depth = waiting.pop(0 if in_order > 0 or first is not None else self._most_promising(waiting))
+                        in_order -= 1
                         left = max_facets - (np.unique(np.concatenate(keys)).size if keys and total >= max_facets else total)
                         if left <= 0:
                             late = True
@@ -218,6 +239,22 @@ class Surveyor:
         size = n_candidates // 8 + 6 * self.problem.data.rows.shape[1] + 400
         return int(np.clip(ROOM // size, 512, 2**18)) << (2 * max(0, depth - DEEPEST))
 
+    def _is_on_ray(self, tile: Bounds) -> bool:
+        """Is there a start in the tile that the ray found? Such tiles are mostly the largest."""
+        return any(_holds(tile, costs) for costs, _ in self.seeds)
+
+    def _most_promising(self, waiting: list[tuple[Bounds, int]]) -> int:
+        """Which of the next tiles may have most facets, by those on its sides as far as they are known: to be explored next.
+
+        If the largest come first no thread is left alone with one in the end.
+        """
+
+        def promise(tile: Bounds) -> int:
+            first, second = (max(self.met.get((axis, bound, tile[1 - axis]), 1) for bound in tile[axis]) for axis in range(2))
+            return first * second
+
+        return int(np.argmax([promise(tile) for tile, _ in waiting[:AHEAD]]))
+
     # Starts
 
     def _start(self, tile: Bounds, share: float) -> States:
@@ -232,10 +269,15 @@ class Surveyor:
 
     def remember(self, tile: Bounds, facets: Facets) -> None:
         """The facets with the longest edges on each cut of a tile, and those at its corners."""
-        longest, place = longest_on_cuts(facets.at, facets.code, facets.vertex, facets.corner)
+        longest, place, count = longest_on_cuts(facets.at, facets.code, facets.vertex, facets.corner)
         there = longest >= 0
-        for facet, (a, b) in zip(longest[there].tolist(), self._costs(place[there]).tolist(), strict=True):
+        costs = self._costs(place[there]).tolist()
+        for facet, (a, b), n in zip(longest[there].tolist(), costs, count[there].tolist(), strict=True):
             self.seeds.appendleft(((a, b), facets.state(facet)))
+            for axis, cost in enumerate((a, b)):
+                for bound in tile[axis]:
+                    if abs(cost - bound) <= CLOSE * bound:
+                        self.met[axis, bound, tile[1 - axis]] = n
         if self.problem.n_points > MANY:
             side = np.flatnonzero(facets.code < 0)
             before = before_in(side, facets.at)
@@ -257,8 +299,7 @@ class Surveyor:
         """The tiles, that of the start first."""
         if self.problem.n_points <= FEW:
             return [self.bounds]
-        cost = self._ray
-        events = max(1, int(EVENTS * min(1.0, (USUAL / self.problem.n_points) ** 0.5)))
+        cost, events = self._ray, self._events
         cuts = []
         for column, (lo, hi) in zip(cost.T, self.bounds, strict=True):
             inner = np.unique(column[(column > lo * (1 + APART)) & (column < hi * (1 - APART))])
@@ -271,9 +312,17 @@ class Surveyor:
         tiles.sort(key=lambda tile: not _holds(tile, start))
         return tiles
 
+    @property
+    def _events(self) -> int:
+        """Events of the ray from cut to cut."""
+        return max(1, int(EVENTS * min(1.0, (USUAL / self.problem.n_points) ** 0.5)))
+
     @cached_property
     def _ray(self) -> Floats:
-        """Costs (n, 2) of the events on a ray through the middle of the region, if it has one, else where classes balance."""
+        """Costs (n, 2) of the events on a ray through the middle of the region, if it has one, else where classes balance.
+
+        Some of the partitions on the way are remembered as starts.
+        """
         problem = self.problem
         (a, b), (c, d) = self.bounds
         weight = problem.data.point[WEIGHT]
@@ -287,12 +336,26 @@ class Surveyor:
         if np.isfinite(end):
             goal = line_across(track, problem.homogeneous(*(unit * end)[:, None])[0])
         state = state_at(problem, *(unit * begin))
-        corners = np.concatenate([steps.corner for steps in Walker(problem, np.array([track, goal])).follow(state, 0, 1)])
-        cost = self._costs(corners)
+        start = state.copy()
+        steps = list(Walker(problem, np.array([track, goal])).follow(state, 0, 1))
+        cost = self._costs(np.concatenate([step.corner for step in steps]))
         if len(cost) > 0:  # the partition from the last event on
             a, b = (cost[-1] + (unit * end if np.isfinite(end) else 2 * cost[-1])) / 2
             self.seeds.append(((float(a), float(b)), state))
+            self._remember_ray(start, np.concatenate([step.code for step in steps]), cost)
         return cost
+
+    def _remember_ray(self, start: States, code: Ints, cost: Floats) -> None:
+        """The partitions on the longest stretches of a ray, two for each tile."""
+        length = np.max(np.diff(cost, axis=0) / cost[1:], axis=1)
+        blocks = np.array_split(np.arange(length.size), max(1, 2 * length.size // self._events))
+        longest = np.array([block[np.argmax(length[block])] for block in blocks if block.size > 0], dtype=np.intp)
+        flips = np.column_stack([code, np.full(code.size, -1)]).astype(np.int32)
+        parent = np.arange(-1, code.size - 1, dtype=np.int32)
+        states = states_of(longest, parent, flips, start)
+        for k, state in zip(longest.tolist(), states, strict=True):
+            a, b = (cost[k] + cost[k + 1]) / 2
+            self.seeds.append(((float(a), float(b)), state))
 
     def _costs(self, corners: Floats) -> Floats:
         """Costs (n, 2) of those corners that are not at infinity."""
@@ -362,14 +425,15 @@ class Surveyor:
 def longest_on_cuts(at, code, vertex, corner):
     """For each side of a tile that is a cut the facet with the longest edge there, relative to its costs, and a place on it.
 
-    For other sides -1.
+    For other sides -1. Last, how many facets have an edge there.
     """
-    facet, place, longest = np.full(CUT, -1), np.zeros((CUT, 3)), np.zeros(CUT)
+    facet, place, longest, count = np.full(CUT, -1), np.zeros((CUT, 3)), np.zeros(CUT), np.zeros(CUT, np.int64)
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
             side = -1 - code[k] - CUT
             if side < 0:
                 continue
+            count[side] += 1
             a, b = corner[vertex[k]], corner[vertex[k - 1 if k > at[f] else at[f + 1] - 1]]
             for c in range(2):
                 x, y = a[c] * b[2], b[c] * a[2]
@@ -381,7 +445,7 @@ def longest_on_cuts(at, code, vertex, corner):
                         finite = a if a[2] > 0.0 else b
                         for j in range(3):
                             place[side, j] = finite[j] * (2.0 if j == c else 1.0)
-    return facet, place
+    return facet, place, count
 
 
 def _holds(tile: Bounds, start: tuple[float, float]) -> bool:
@@ -402,11 +466,6 @@ def _between(lo: float, hi: float, share: float, unit: float) -> float:
     if np.isfinite(hi):
         return float(hi * share**2)
     return float((lo or unit) * (1.0 + 4.0 * share / (1.0 - 0.9 * share))) if lo or share else 0.0
-
-
-def _from_both_ends(items: list[T]) -> list[T]:
-    """The first, the last, the second, ...: the largest tiles are mostly near the ends; no thread is left alone with one."""
-    return [items[k // 2 if k % 2 == 0 else -1 - k // 2] for k in range(len(items))]
 
 
 def _halve(tile: Bounds, cost: Floats) -> list[Bounds]:
