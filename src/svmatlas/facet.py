@@ -398,13 +398,18 @@ def _gather(t):
         t.counts[N_PULL + c] = np.int64(t.pull[HIGH, c, t.rows.shape[1]])
         if t.counts[N_PULL + c] == 0:  # zero by structure, not up to rounding
             t.pull[:, c] = 0.0
-        for j in range(t.rows.shape[1]):
-            t.column[PULL, c, j] = t.pull[HIGH, c, j] + (t.pull[LOW, c, j] + t.jitter * t.pull[SWAY, c, j])
+        _round_pull(t.pull[HIGH, c], t.pull[LOW, c], t.pull[SWAY, c], t.jitter, t.column[PULL, c])
     t.counts[SIZE] = m
     t.counts[REFINED] = 0
     t.counts[PENCIL : PENCIL + 2] = -1
     t.counts[FILLED] += 1
     return m
+
+
+@kernel
+def _round_pull(high, low, sway, jitter, out):
+    for j in range(out.size):
+        out[j] = high[j] + (low[j] + jitter * sway[j])
 
 
 EIGHT_MARGINS = np.uint64(0x0202020202020202)
@@ -419,9 +424,13 @@ def sign_points(t):
     """Fill row SIGNS, once for a facet."""
     if t.counts[SIGNED] != t.counts[FILLED]:
         t.counts[SIGNED] = t.counts[FILLED]
-        signs = t.single[SIGNS]
-        for i in range(t.state.size):
-            signs[i] = 1.0 - 2.0 * (t.state[i] == INSIDE)
+        state, signs = t.state, t.single[SIGNS]
+        for i in range(state.size):
+            signs[i] = MINUS if state[i] == INSIDE else PLUS
+
+
+PLUS, MINUS = np.float32(1.0), np.float32(-1.0)
+"""Signs in single precision."""
 
 
 @sums
@@ -500,11 +509,11 @@ def _orthogonalise(t, m):
             inverse[i, k] = -scale * _dot(inverse[i, i:k], coefficients[i:k])
         inverse[k, k] = scale
     t.counts[KEPT] = m
-    squares = 0.0
+    squares, norm, member = 0.0, t.point[NORM], t.members[MEMBER]
     for k in range(m):
-        rho[k] = _dot(inverse[k, k:m], inverse[k, k:m])
-        squares += rho[k] * t.point[NORM, t.members[MEMBER, k]] ** 2
-        rho[k] = np.sqrt(rho[k])
+        square = _dot(inverse[k, k:m], inverse[k, k:m])
+        squares += square * norm[member[k]] ** 2
+        rho[k] = np.sqrt(square)
     t.bound[REAL, KAPPA] = max(1.0, np.sqrt(squares))
 
 
@@ -552,9 +561,9 @@ def _solve_column(t, m, pull, alpha, beta):
 @kernel
 def _solve_targets(t, m, base, jitter, alpha, beta):
     """Column l: the weights of least length with the targets base + jitter r_i on M."""
-    target, y = t.column[SCRATCH, 1], t.column[SCRATCH, 2]
+    target, y, low, member = t.column[SCRATCH, 1], t.column[SCRATCH, 2], t.point[TARGET_LO], t.members[MEMBER]
     for k in range(m):
-        target[k] = base + jitter * t.point[TARGET_LO, t.members[MEMBER, k]]
+        target[k] = base + jitter * low[member[k]]
     _forward(t, m, target, y)
     _back(t, m, y, alpha)
     beta[:] = 0.0
@@ -723,17 +732,20 @@ def fill_score(t, i):
 def score_tied(t, v0, v1, v2, out):
     """Scores at costs v with S in place of Beta_l (see Anchored facets)."""
     beta = t.column[SCRATCH, 0]
-    for j in range(beta.size):
-        beta[j] = t.column[BETA, P, j] * v0 + t.column[BETA, Q, j] * v1 + t.column[SWAY_BETA, L, j] * v2
+    _combine(t.column[BETA, P], t.column[BETA, Q], t.column[SWAY_BETA, L], v0, v1, v2, beta)
     _score(t.columns, beta, out)
 
 
 @kernel
 def weights_at(t, v0, v1, v2):
     """Weights l beta at costs v into the first scratch column."""
-    beta = t.column[SCRATCH, 0]
-    for j in range(beta.size):
-        beta[j] = t.column[BETA, P, j] * v0 + t.column[BETA, Q, j] * v1 + t.column[BETA, L, j] * v2
+    _combine(t.column[BETA, P], t.column[BETA, Q], t.column[BETA, L], v0, v1, v2, t.column[SCRATCH, 0])
+
+
+@kernel
+def _combine(a, b, c, x, y, z, out):
+    for j in range(out.size):
+        out[j] = a[j] * x + b[j] * y + c[j] * z
 
 
 @kernel
@@ -979,11 +991,12 @@ def pencil_dd(t, i):
 @kernel
 def tabulate_margin(t):
     """The lines of M in doubles, with error bounds, into the table."""
-    table, alpha, rho, eta = t.table, t.column[ALPHA], t.column[RHO, 0], t.bound[ETA]
+    table, alpha, rho, eta, member, axes = t.table, t.column[ALPHA], t.column[RHO, 0], t.bound[ETA], t.members[MEMBER], t.axis
+    weight, low, jitter = t.point[WEIGHT], t.point[WEIGHT_LO], t.jitter
     n = table.shape[1] - 2 * t.rows.shape[1] - 2
     for k in range(t.counts[SIZE]):
-        i = t.members[MEMBER, k]
-        axis, w = t.axis[i], t.point[WEIGHT, i] + t.jitter * t.point[WEIGHT_LO, i]
+        i = member[k]
+        axis, w = axes[i], weight[i] + jitter * low[i]
         for c in range(3):
             a = alpha[c, k]
             e = rho[k] * eta[c] + 2.0 * UNIT * abs(a)

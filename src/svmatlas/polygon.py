@@ -48,6 +48,7 @@ from svmatlas.facet import (
     LENGTH,
     LENGTH_SWAY,
     MEMBER,
+    MINUS,
     N_ASKED,
     N_CORNERS,
     N_HOME,
@@ -59,6 +60,7 @@ from svmatlas.facet import (
     PENCIL,
     PER_NORM,
     PER_SLOPE,
+    PLUS,
     RADIUS,
     REAL,
     REDUCED,
@@ -500,9 +502,9 @@ def _weigh(t, code, value, bound, size, worst, least):
 @kernel
 def _leave_out(t, j, where, signs, score):
     """Points whose lines are not to be checked at corner j: those of M, and those of its two edges."""
-    n = t.tally[N_CORNERS]
-    for k in range(t.counts[SIZE]):
-        place = where[t.members[MEMBER, k]]
+    n, member = t.tally[N_CORNERS], t.members[MEMBER, : t.counts[SIZE]]
+    for k in range(member.size):
+        place = where[member[k]]
         if 0 <= place < score.size:
             score[place] = np.inf
     for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
@@ -561,9 +563,9 @@ def _settle(t, hints):
         if t.neighbours == 0 or _strays(t.state, t.side):
             return
     t.counts[AT_HOME] = 1
-    signs = t.home_single[SIGNS]
-    for place in range(t.counts[N_HOME]):
-        signs[place] = 1.0 - 2.0 * (t.state[t.who[place]] == INSIDE)
+    signs, state, who = t.home_single[SIGNS], t.state, t.who[: t.counts[N_HOME]]
+    for place in range(who.size):
+        signs[place] = MINUS if state[who[place]] == INSIDE else PLUS
 
 
 WITHIN = 0.75
@@ -598,27 +600,25 @@ def _make_home(t, l):
         t.neighbours = 0
         return
     reach = np.float32(GROWN * t.bound[REAL, RADIUS])
-    n = 0
+    n, side, who, where = 0, t.side, t.who, t.where
     for i in range(size):
         far = slack[i] > reach
-        t.side[i] = (OUTSIDE if rest[i] > 0 else INSIDE) if far else -1
-        if not far:
-            t.who[n] = i
-            n += 1
+        side[i] = (OUTSIDE if rest[i] > 0 else INSIDE) if far else -1
+        who[n] = i
+        n += not far
     for i in range(size):
         if n % LANES == 0:
             break
-        if t.side[i] >= 0:
-            t.side[i], t.who[n] = -1, i
+        if side[i] >= 0:
+            side[i], who[n] = -1, i
             n += 1
-    for i in range(size):
-        t.where[i] = -1
+    where[:] = -1
     for place in range(n):
-        t.where[t.who[place]] = place
+        where[who[place]] = place
     for row in range(t.unit.shape[0]):
-        _pick(t.unit[row], t.who[:n], t.home_unit[row])
+        _pick(t.unit[row], who[:n], t.home_unit[row])
     for row in (PER_NORM, JITTERS, AXES):
-        _pick(t.single[row], t.who[:n], t.home_single[row])
+        _pick(t.single[row], who[:n], t.home_single[row])
     t.counts[N_HOME] = n
 
 
