@@ -655,7 +655,7 @@ HALVINGS = 16
 @kernel
 def _pick(source, which, goal):
     for k in range(which.size):
-        goal[k] = source[which[k]]
+        goal[k] = source[np.uint64(which[k])]  # which cannot be negative
 
 
 UNIT_32 = 2.0**-24
@@ -681,16 +681,17 @@ def _check_singles(t, j, unit, single, who, where, n, per_norm, fixed):
     target = np.float32(v / length)
     a = np.float32(GROWN * ((t.columns.shape[0] + 8) * UNIT_32 + per_norm / length))
     b = np.float32(GROWN * (8.0 * UNIT_32 * v + fixed) / length)
-    short, beyond = _count_short(cosine, signs, inverse, target, a, b)
+    surplus = single[FOLDED, :n]
+    short, beyond = _count_short(cosine, signs, inverse, target, a, b, surplus)
     if short == 0:
         return NONE
     if MANY * (short - beyond) > n:
         return _check_doubles(t, j, per_norm, fixed)
     worst, least = NONE, 0.0
     for place in range(n):
-        s, bound = signs[place] * (cosine[place] - target * inverse[place]), a + b * inverse[place]
-        if s > bound:
+        if surplus[place] > 0:
             continue
+        s, bound = signs[place] * (cosine[place] - target * inverse[place]), a + b * inverse[place]
         i = who[place]
         code, norm = 2 * i + (0 if t.state[i] == OUTSIDE else 1), t.point[NORM, i]
         if s < -bound:
@@ -705,12 +706,13 @@ def _check_singles(t, j, unit, single, who, where, n, per_norm, fixed):
 
 
 @kernel
-def _count_short(cosine, signs, inverse, target, a, b):
-    """How many lines are not certainly positive, and how many certainly negative: a loop without branches."""
+def _count_short(cosine, signs, inverse, target, a, b, surplus):
+    """How many lines are not certainly positive, and how many certainly negative; by how much they exceed their bounds."""
     short, beyond = np.int32(0), np.int32(0)  # as wide as what is compared
     for i in range(cosine.size):
         s, bound = signs[i] * (cosine[i] - target * inverse[i]), a + b * inverse[i]
-        short = np.int32(short + (not s > bound))
+        surplus[i] = s - bound
+        short = np.int32(short + (not surplus[i] > 0))
         beyond = np.int32(beyond + (s < -bound))
     return short, beyond
 
