@@ -41,6 +41,9 @@ LIFT = 2.0**-50
 """Scores are lifted to 1 and this times sqrt(number of terms) times the length of the terms: eight times the standard
 deviation of the rounding errors of a sum, so that they round to 1 or more whoever adds them up."""
 
+FEW_COLUMNS = 64
+"""With no more columns than this rows are kept as they are, be they fewer: ties of integers then are ties exactly."""
+
 BLOCK = 4096
 """Least number of columns that are made dense at once; more rows take four times their number."""
 
@@ -140,7 +143,7 @@ def make_features(X: Any, kernel: Kernel, bias: float, origin: Ints) -> tuple[Fe
     if origin.size < X.shape[0]:
         X = X[origin]
     exponent = _exponent(X.data if issparse(X) else X, bias, origin.size)
-    wide = d + (bias > 0) > origin.size
+    wide = d + (bias > 0) > max(origin.size, FEW_COLUMNS)
     if wide:
         own = _triangle(X, bias, exponent)
     else:
@@ -221,7 +224,7 @@ def _full_rank(rows: Floats, wide: int) -> Rows:
     n, d = rows.shape
     new = rows
     sizes = np.linalg.svd(rows, compute_uv=False)
-    rank, least = d, RANK_TOLERANCE * max(n, d, wide)
+    rank, least = min(n, d), RANK_TOLERANCE * max(n, d, wide)
     if n == 0 or d == 0 or not sizes[-1] > least * sizes[0]:
         length = np.linalg.norm(rows, axis=1)
         _, relative, directions = np.linalg.svd(rows / length[:, None], full_matrices=False) if n else (0, sizes, rows)
