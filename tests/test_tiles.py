@@ -82,6 +82,38 @@ def test_a_tile_with_too_many_facets_is_cut_again(monkeypatch):
     assert_same(svmatlas.explore(X, y), plain)
 
 
+@given(m=st.integers(1, 7), n=st.integers(1, 7), data=st.data())
+def test_threads_explore_in_one_piece(m, n, data):
+    """An interrupt leaves the facets that are connected to the start: each tile is next to one before, but for the rest."""
+    tiles = [((float(i), i + 1.0), (float(j), j + 1.0)) for i in range(m) for j in range(n)]
+    tiles.insert(0, tiles.pop(data.draw(st.integers(0, len(tiles) - 1))))
+    order, fixed = survey._arrange([(tile, 0) for tile in tiles])
+    assert sorted(order) == sorted((tile, 0) for tile in tiles)
+    assert order[0][0] == tiles[0]
+    place = [(int(p[0]), int(q[0])) for (p, q), _ in order]
+    for k in range(1, fixed):
+        assert any(abs(a - place[k][0]) + abs(b - place[k][1]) == 1 for a, b in place[:k])
+    if place[0] == (0, 0):
+        assert (m - 1, n - 1) in place[:fixed]
+
+
+def test_the_tile_with_most_facets_on_its_sides_comes_next(monkeypatch):
+    X, y = cases.gaussian(75, 75, 3, 1.0)
+    monkeypatch.setattr(survey, "EVENTS", 24)
+    surveyor = survey.Surveyor(svmatlas.explore(X, y, max_facets=1)._problem, ((0.0, np.inf), (0.0, np.inf)))
+    waiting = [(tile, 0) for tile in surveyor.cut((0.0, 0.0))]
+    for tile, _ in waiting[:5]:
+        facets = surveyor.explore(tile)
+        surveyor.remember(tile, facets)
+        for side in [side for sides in survey._sides(tile) for side in sides if side.cost not in (0.0, np.inf)]:
+            corner = surveyor._costs(facets.corner)[:, side.axis]
+            on_side = np.sum(np.abs(corner - side.cost) <= 1e-9 * side.cost)
+            assert surveyor.met[side] == on_side - 1  # corners on a side, all finite here, are one more than edges
+    tile, _ = waiting[5 + surveyor._most_promising(waiting[5:])]
+    sides = survey._sides(tile)
+    assert any(side in surveyor.met for side in sides[0] + sides[1])
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.integers(5, 14), st.integers(1, 3), st.sampled_from([0.0, 0.01, 1.0]), st.integers(0, 10**6))
 @example(11, 3, 0.0, 286616)  # weights that grow by the jitter alone, towards infinite costs

@@ -14,8 +14,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from functools import cached_property
-from itertools import pairwise, product
-from typing import Any, TypeVar
+from itertools import chain, pairwise, product
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -99,6 +99,19 @@ DEEPEST = 12
 """So often a tile is cut again before it gets more room instead: some facets are too close together for any cut."""
 
 
+class Side(NamedTuple):
+    """One side of a tile."""
+
+    axis: int  # of the cost that is the same all along,
+    cost: float
+    other: tuple[float, float]  # and the ends of the other
+
+
+def _sides(tile: Bounds) -> list[list[Side]]:
+    """The sides of a tile, for each axis."""
+    return [[Side(axis, cost, tile[1 - axis]) for cost in tile[axis]] for axis in range(2)]
+
+
 class Surveyor:
     """Explores a region tile by tile."""
 
@@ -140,8 +153,7 @@ class Surveyor:
         width = n_jobs if max_facets == np.inf else 1
         in_order = len(waiting)  # so many are taken as they come, the others as they promise most
         if width > 1 and deadline == np.inf:
-            waiting.sort(key=lambda item: not _holds(item[0], start) and not self._is_on_ray(item[0]))
-            in_order = 1 + sum(self._is_on_ray(tile) for tile, _ in waiting[1:])
+            waiting, in_order = _arrange(waiting)
         self.n_known = len(waiting)
         first: States | None = state
         keys: list[npt.NDArray[np.uint64]] = []
@@ -155,6 +167,8 @@ class Surveyor:
                     while waiting and not late and len(running) < ahead:
                         tile, depth = waiting.pop(0 if in_order > 0 or first is not None else self._most_promising(waiting))
                         in_order -= 1
+                        for side in chain(*_sides(tile)):
+                            self.met.setdefault(side, 1)
                         left = max_facets - (np.unique(np.concatenate(keys)).size if keys and total >= max_facets else total)
                         if left <= 0:
                             late = True
@@ -239,10 +253,6 @@ class Surveyor:
         size = n_candidates // 8 + 6 * self.problem.data.rows.shape[1] + 400
         return int(np.clip(ROOM // size, 512, 2**18)) << (2 * max(0, depth - DEEPEST))
 
-    def _is_on_ray(self, tile: Bounds) -> bool:
-        """Is there a start in the tile that the ray found? Such tiles are mostly the largest."""
-        return any(_holds(tile, costs) for costs, _ in self.seeds)
-
     def _most_promising(self, waiting: list[tuple[Bounds, int]]) -> int:
         """Which of the next tiles may have most facets, by those on its sides as far as they are known: to be explored next.
 
@@ -250,8 +260,8 @@ class Surveyor:
         """
 
         def promise(tile: Bounds) -> int:
-            first, second = (max(self.met.get((axis, bound, tile[1 - axis]), 1) for bound in tile[axis]) for axis in range(2))
-            return first * second
+            first, second = (max(self.met.get(side, 0) for side in sides) for sides in _sides(tile))
+            return (first or self._events) * (second or self._events) if first or second else 0
 
         return int(np.argmax([promise(tile) for tile, _ in waiting[:AHEAD]]))
 
@@ -274,13 +284,12 @@ class Surveyor:
         costs = self._costs(place[there]).tolist()
         for facet, (a, b), n in zip(longest[there].tolist(), costs, count[there].tolist(), strict=True):
             self.seeds.appendleft(((a, b), facets.state(facet)))
-            for axis, cost in enumerate((a, b)):
-                for bound in tile[axis]:
-                    if abs(cost - bound) <= CLOSE * bound:
-                        self.met[axis, bound, tile[1 - axis]] = n
+            for sides, cost in zip(_sides(tile), (a, b), strict=True):
+                for side in sides:
+                    if abs(cost - side.cost) <= CLOSE * cost:
+                        self.met[side] = n
         if self.problem.n_points > MANY:
-            side = np.flatnonzero(facets.code < 0)
-            before = before_in(side, facets.at)
+            before = before_in(np.flatnonzero(facets.code < 0), facets.at)
             before = before[(facets.code[before] < 0) & (facets.corner[facets.vertex[before], 2] > 0)]
             places = self._costs(facets.corner[facets.vertex[before]])
             for facet, place in zip(facet_of(before, facets.at).tolist(), places, strict=True):
@@ -466,6 +475,27 @@ def _between(lo: float, hi: float, share: float, unit: float) -> float:
     if np.isfinite(hi):
         return float(hi * share**2)
     return float((lo or unit) * (1.0 + 4.0 * share / (1.0 - 0.9 * share))) if lo or share else 0.0
+
+
+def _arrange(waiting: list[tuple[Bounds, int]]) -> tuple[list[tuple[Bounds, int]], int]:
+    """Tiles in the order in which threads take them, and for how many it is fixed.
+
+    The first stays so. If it is one of those along the diagonal, which are mostly large, these come next, from it on in both
+    directions, so that what is explored is in one piece, and the others by their distance from there; else those near it.
+    """
+    ranks = [{lo: k for k, lo in enumerate(sorted({tile[axis][0] for tile, _ in waiting}))} for axis in range(2)]
+    m, n = map(len, ranks)
+    places = {tile: (ranks[0][tile[0][0]], ranks[1][tile[1][0]]) for tile, _ in waiting}
+    path = {(i, j) for i in range(m) for j in range(i * n // m, min((i + 1) * n // m, n - 1) + 1)}
+    a, b = places[waiting[0][0]]
+
+    def rank(item: tuple[Bounds, int]) -> tuple[bool, float]:
+        i, j = places[item[0]]
+        if (a, b) not in path:
+            return (i, j) != (a, b), abs(i - a) + abs(j - b)
+        return (i, j) not in path, abs(i + j - a - b) if (i, j) in path else abs(i / m - j / n)
+
+    return sorted(waiting, key=rank), len(path) if (a, b) in path else 1
 
 
 def _halve(tile: Bounds, cost: Floats) -> list[Bounds]:
