@@ -87,6 +87,7 @@ from svmatlas.polygon import (
     EMPTY,
     FIRST,
     NO_CODE,
+    UNKNOWN,
     close_facet,
     has_coarse,
     is_far,
@@ -797,8 +798,7 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
                 _spread(task, frame, arena.spread)
             if arena.beta.shape[0] > 0:
                 _write_beta(task, arena)
-            arena.coarse[done] = has_coarse(task) or is_far(task.corner[0], task.tally[N_CORNERS])
-            arena.tie[done] = not arena.coarse[done] and is_tie(task)
+            arena.coarse[done], arena.tie[done] = _is_coarse_or_tie(task)
             if not (_mev(task, words, arena, f, space.neighbour) and _cv(task, words, arena, f, space.neighbour)):
                 return FULL
             task.answers = answers[:0]
@@ -806,6 +806,15 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
         counts[HAND] = -1
         counts[DONE] += 1
         counts[FOUND] = found
+
+
+@kernel
+def _is_coarse_or_tie(task):
+    """Does it take exact arithmetic to know the corners of the facet just closed, or whether it is a tie? Else, is it one?"""
+    if has_coarse(task) or is_far(task.corner[0], task.tally[N_CORNERS]):
+        return True, False
+    tie = is_tie(task)
+    return tie == UNKNOWN, tie == 1
 
 
 @entry
@@ -831,8 +840,9 @@ def _judge(data, region, space, states, far, drift, at, code, tie, coarse):
         task.state = states[f]
         sum_pull(data.rows, data.point, data.axis, task.state, task.pull)
         outcome = close_facet(task, hints)
-        coarse[f] = outcome != CLOSED or has_coarse(task) or is_far(task.corner[0], task.tally[N_CORNERS])
-        tie[f] = not coarse[f] and is_tie(task)
+        coarse[f] = outcome != CLOSED
+        if not coarse[f]:
+            coarse[f], tie[f] = _is_coarse_or_tie(task)
 
 
 @entry
@@ -1141,12 +1151,13 @@ def _widen(array: Floats) -> Floats:
 
 def uncertain(data: Data, facets: Facets, axes: Floats) -> npt.NDArray[np.bool_]:
     """Frozen points that are not certain to have been in one set all over the tile (see Candidates above)."""
-    low, high = facets.spread[:2].T
-    centre = axes[0] + (low + high) / 2 @ axes[1:]
-    score, along = data.rows @ centre, np.abs(data.rows @ axes[1:].T)
-    reach = along @ ((high - low) / 2) + facets.spread[2, 0] * data.point[NORM]
-    rounding = ROUNDING * (1.0 + data.point[NORM] * (np.linalg.norm(centre) + reach))
-    unsure: npt.NDArray[np.bool_] = ~(np.abs(score - (1.0 + data.point[TARGET_LO])) > reach + rounding)
+    with np.errstate(over="ignore", invalid="ignore"):  # weights without end leave all points uncertain
+        low, high = facets.spread[:2].T
+        centre = axes[0] + (low + high) / 2 @ axes[1:]
+        score, along = data.rows @ centre, np.abs(data.rows @ axes[1:].T)
+        reach = along @ ((high - low) / 2) + facets.spread[2, 0] * data.point[NORM]
+        rounding = ROUNDING * (1.0 + data.point[NORM] * (np.linalg.norm(centre) + reach))
+        unsure: npt.NDArray[np.bool_] = ~(np.abs(score - (1.0 + data.point[TARGET_LO])) > reach + rounding)
     unsure[facets.which] = False
     return unsure
 

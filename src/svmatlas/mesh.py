@@ -280,9 +280,9 @@ def _take(at, code, vertex, neighbour, corner, n_vertices, n_facets, place, arou
 
 @entry
 def _find_cut(at, code, vertex, neighbour, corner):
-    """The facets of a tile that have an edge on a cut; the vertices that other tiles may have too: of those, or far away;
+    """Of a tile the facets that have an edge on a cut, the vertices that other tiles may have too, and where both are named.
 
-    the places where these facets or vertices are named.
+    Such vertices are those of such facets, and those far out.
     """
     is_cut, shared = np.zeros(at.size - 1, np.bool_), np.zeros(corner.shape[0], np.bool_)
     for k in range(code.size):

@@ -138,6 +138,14 @@ TIE_LOSS = 2.0**-2
 """Less of its area or diameter left than this after the scaling: a tie. True facets keep theirs, ties keep 2^-5 and what
 ties that are only so up to rounding of the data (2^-53 against 2^-48 then) add to it."""
 
+TIE_CLEAR = 2.0
+"""Factor by which what is left has to be more or less than that; else exact arithmetic tells: where ties are so up to rounding
+of the data, and that is not small against the jitter, double-double depends on the way that the sums were made."""
+
+TIE_RESOLVED = 2.0**-100
+"""Least area of a facet, relative to the size of the terms of a determinant, that double-double resolves well enough for that:
+these are good to some 2^-103."""
+
 TINY = 1e-300
 """In place of an entry of a corner that rounding made zero or negative: all costs are positive where they are not zero."""
 
@@ -1571,6 +1579,15 @@ def _measure(t):
 
 
 @kernel
+def _largest_term(corner, n):
+    """Of determinants of the corners of a polygon, which are thin or small, so that terms of one corner will do."""
+    top = 0.0
+    for j in range(n):
+        top = max(top, corner[j, 0] * corner[j, 1] * corner[j, 2])
+    return top
+
+
+@kernel
 def _is_between_tied(t):
     """Is an anchored facet a strip between two tied lines, or bounded by them all around? Then it scales with the jitter."""
     if t.counts[SIZE] == t.rank - 1:
@@ -1583,11 +1600,11 @@ def _is_between_tied(t):
 
 @kernel
 def is_tie(t):
-    """Does the facet just closed owe its extent to the jitter?"""
+    """Does the facet just closed owe its extent to the jitter: 1 or 0, or UNKNOWN if only exact arithmetic can tell?"""
     if not is_suspect(t.corner[0], t.tally[N_CORNERS]):
-        return False
+        return 0
     if t.counts[ANCHOR] >= 0 and _is_between_tied(t):
-        return True
+        return 1
     if t.counts[REFINED] != 1:
         refine(t)
     solve_sway(t)
@@ -1595,4 +1612,10 @@ def is_tie(t):
     diameter, area = _measure(t)
     _measure_corners(t, 1.0 - TIE_SHRINK)
     less, lesser = _measure(t)
-    return not (less > TIE_LOSS * diameter and lesser > TIE_LOSS * area)
+    if TIE_CLEAR * less <= TIE_LOSS * diameter:
+        return 1
+    if area < TIE_RESOLVED * _largest_term(t.corner[0], t.tally[N_CORNERS]):
+        return UNKNOWN
+    if TIE_CLEAR * lesser <= TIE_LOSS * area:
+        return 1
+    return 0 if less > TIE_CLEAR * TIE_LOSS * diameter and lesser > TIE_CLEAR * TIE_LOSS * area else UNKNOWN

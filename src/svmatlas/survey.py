@@ -123,9 +123,7 @@ class Surveyor:
         self.engine = Engine(problem.data, self.words, betas)
         self.seeds: deque[tuple[tuple[float, float], States]] = deque(maxlen=SEEDS)
         self.known: dict[tuple[float, ...], tuple[States, Floats | None]] = {}  # partitions at corners of tiles, and weights
-        self.met: dict[
-            tuple[int, float, tuple[float, float]], int
-        ] = {}  # facets on a cut: its axis and cost, and from where to where
+        self.met: dict[Side, int] = {}  # so many facets are on the sides of tiles; 1 if these are being explored
         self.complete = True
         self.undone: list[Bounds] = []
         self.n_tiles = 0  # finished, and
@@ -338,7 +336,7 @@ class Surveyor:
         pos, neg = weight[problem.data.axis == Q].sum(), weight[problem.data.axis == P].sum()
         if min(a, c) > 0 and np.isfinite(b + d):
             pos, neg = np.sqrt(a * b), np.sqrt(c * d)
-        unit = np.array([pos, neg]) / max(pos, neg)
+        unit = np.array([pos or 1.0, neg or 1.0]) / (max(pos, neg) or 1.0)  # a class may have no points
         begin, end = max(a / unit[0], c / unit[1]), min(b / unit[0], d / unit[1])
         track = tidy(np.array([unit[1], -unit[0], 0.0]))
         goal = np.array([0.0, 0.0, 1.0])
