@@ -220,8 +220,8 @@ def _number_all(pool: Executor, root: int, at: Ints, place: Int32, around: Int32
         future.result()
     n, n_places, n_edges = int(counts[WALKED]), int(mesh.facet_at[counts[WALKED]]), int(walk.edge_at[counts[WALKED]])
     sizes = int(counts[SEEN]), n_edges, n_edges, n_edges, n, n, n, n + 1, n_places, n_places, 0, 0
-    parts: list[Any] = [array[:size] for array, size in zip(mesh, sizes, strict=True)]
-    return walk.facet[:n], Mesh._make(parts)
+    arrays: list[Any] = list(mesh)
+    return walk.facet[:n], Mesh._make(array[:size] for array, size in zip(arrays, sizes, strict=True))
 
 
 class _Growing:
