@@ -213,14 +213,11 @@ def _cross(a: Corner, b: Corner) -> Corner:
 
 
 def _measure(corners: list[tuple[Fraction, Fraction, Fraction]]) -> tuple[Fraction, Fraction]:
-    """Squares of the diameter and of the area of a polygon, in homogeneous costs with largest entry 1."""
-    a, *rest = corners
-    crosses = [_cross(a, b) for b in rest]
+    """Squares of the diameter and of the area of a polygon, in homogeneous costs with largest entry 1 (as in polygon.py)."""
     pairs = [_cross(a, b) for a, b in combinations(corners, 2)]
+    edges = [_cross(a, b) for a, b in zip(corners, corners[1:] + corners[:1], strict=True)]
     diameter = max((sum((x * x for x in u), Fraction(0)) for u in pairs), default=Fraction(0))
-    area = Fraction(0)
-    for u, c in zip(crosses, rest[1:], strict=False):
-        area += abs(u[0] * c[0] + u[1] * c[1] + u[2] * c[2])
+    area = max((abs(u[0] * c[0] + u[1] * c[1] + u[2] * c[2]) for u in edges for c in corners), default=Fraction(0))
     return diameter, area**2
 
 

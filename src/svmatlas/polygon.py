@@ -1560,11 +1560,15 @@ def _measure_corners(t, less):
 
 @kernel
 def _measure(t):
-    """Diameter (sine of an angle of homogeneous costs) and area of the polygon in corner[1], whichever corner is the first."""
+    """Diameter (sine of an angle of homogeneous costs) and area of the polygon in corner[1], whichever corner is the first.
+
+    The area is that of the largest triangle of an edge and a corner: with less jitter edges may cross, and what a sum of
+    triangles is then depends on where it begins.
+    """
     n, corner = t.tally[N_CORNERS], t.corner[1]
     diameter, area = 0.0, 0.0
     for i in range(n):
-        for j in range(i + 1, n):
+        for j in range(n):
             a, b, d = corner[i], corner[j], corner[j + 1 if j + 1 < n else 0]
             square, det, det_lo = 0.0, 0.0, 0.0
             for c in range(3):
@@ -1573,8 +1577,7 @@ def _measure(t):
                 square += x * x
                 y, y_lo = dd_mul(x, x_lo, d[c], d[3 + c])
                 det, det_lo = dd_add(det, det_lo, y, y_lo)
-            diameter = max(diameter, np.sqrt(square))
-            area += abs(det) if i == 0 else 0.0
+            diameter, area = max(diameter, np.sqrt(square)), max(area, abs(det))
     return diameter, area
 
 
