@@ -7,6 +7,7 @@ import pytest
 
 import svmatlas
 from svmatlas.layers import OPEN
+from svmatlas.exact import ExactProblem
 from svmatlas.validate import _violation_exactly
 
 
@@ -65,11 +66,11 @@ def test_exact_arithmetic_clears_no_wrong_facet(atlas):
     """What doubles find is looked at again exactly: a true facet stands, one of another partition does not."""
     mesh = atlas._mesh
     facets = np.arange(mesh.facet_layer.size)
-    states = atlas._states(facets)
+    states, problem = atlas._states(facets), ExactProblem(atlas._problem.data, atlas._region)
     for f in facets[::40]:
-        assert _violation_exactly(atlas, int(f), states[f]) < 1e-9
+        assert _violation_exactly(atlas, problem, int(f), states[f]) < 1e-9
         other = states[mesh.edge_facets[mesh.facet_edges[mesh.facet_at[f]]].sum() - f]
-        assert _violation_exactly(atlas, int(f), other) > 1e-3
+        assert _violation_exactly(atlas, problem, int(f), other) > 1e-3
 
 
 def test_doubled_vertex(atlas):

@@ -207,12 +207,13 @@ def _violations_of(atlas: Atlas, facets: npt.NDArray[np.intp]) -> Floats:
     states = atlas._states(facets)
     parts = [_violations(atlas, int(facets[k]), states[k : k + CHUNK]) for k in range(0, facets.size, CHUNK)]
     found = np.concatenate(parts)
+    problem = ExactProblem(atlas._problem.data, atlas._region)  # makes its integers when it is asked
     for k in np.flatnonzero(found > KKT_TOLERANCE)[:MOST_EXACT]:
-        found[k] = _violation_exactly(atlas, int(facets[k]), states[k])
+        found[k] = _violation_exactly(atlas, problem, int(facets[k]), states[k])
     return found
 
 
-def _violation_exactly(atlas: Atlas, f: int, state: npt.NDArray[np.int8]) -> float:
+def _violation_exactly(atlas: Atlas, problem: ExactProblem, f: int, state: npt.NDArray[np.int8]) -> float:
     """The same for one facet in exact arithmetic: infinite, or how far its corners are from where its edges meet.
 
     Where tied lines meet at costs of 1e48 doubles do not know the terms whose sum they should judge.
@@ -220,7 +221,7 @@ def _violation_exactly(atlas: Atlas, f: int, state: npt.NDArray[np.int8]) -> flo
     mesh = atlas._mesh
     places = slice(mesh.facet_at[f], mesh.facet_at[f + 1])
     codes = mesh.edge_code[mesh.facet_edges[places]].tolist()
-    facet = ExactFacet(ExactProblem(atlas._problem.data, atlas._region), state)
+    facet = ExactFacet(problem, state)
     lines = [2 * i + kind for i, s in enumerate(state.tolist()) for kind in (0, 1) if s == MARGIN or kind == (s == INSIDE)]
     for a, b in zip(codes, codes[1:] + codes[:1], strict=True):
         if any(facet.sign(a, b, k) < 0 for k in lines):
