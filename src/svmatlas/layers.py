@@ -94,6 +94,8 @@ from svmatlas.polygon import (
     is_suspect,
     is_tie,
     path_of,
+    shrinks,
+    trace_facet,
 )
 from svmatlas.record import MEMORY, make_record
 
@@ -817,32 +819,29 @@ def _is_coarse_or_tie(task):
     return tie == UNKNOWN, tie == 1
 
 
-@entry
-def _judge(data, region, space, states, far, drift, at, code, tie, coarse):
-    """See whether facets whose edges are known are ties; unless that is plain close them again."""
+@caller
+def _judge(data, region, space, states, drift, at, code, margin, tie, coarse):
+    """See whether thin facets whose edges are known are ties, but those that are coarse: only exact arithmetic can tell."""
     task = make_task(data, region, space)
     task.drift = drift
-    margin = np.empty(2, np.int64)
+    edge = task.edge
     for f in range(states.shape[0]):
-        n = at[f + 1] - at[f]
-        codes, on_margin = code[at[f] : at[f + 1]], task.edge[0, SIGN]
-        margin[:] = 0
-        for i in range(states.shape[1]):
-            margin[data.axis[i]] += states[f, i] == MARGIN
+        if coarse[f]:
+            continue
+        state, n = states[f], at[f + 1] - at[f]
         for j in range(n):
-            on_margin[j] = codes[j] >= 0 and states[f, codes[j] >> 1] == MARGIN
-        tie[f] = not far[f] and _is_between_tied(task, margin, codes, on_margin)
+            edge[0, CODE, j] = code[at[f] + j]
+            edge[0, SIGN, j] = edge[0, CODE, j] >= 0 and state[edge[0, CODE, j] >> 1] == MARGIN
+        margin[P], margin[Q] = 0, 0
+        for i in range(state.size):
+            margin[data.axis[i]] += state[i] == MARGIN
+        tie[f] = _is_between_tied(task, margin, edge[0, CODE, :n], edge[0, SIGN])
         if tie[f]:
             continue
-        hints = np.empty((n, 3), np.int64)
-        for j in range(n):
-            hints[j, 0], hints[j, 1], hints[j, 2] = code[at[f] + j], code[at[f] + (j + 1) % n], NOWHERE
-        task.state = states[f]
-        sum_pull(data.rows, data.point, data.axis, task.state, task.pull)
-        outcome = close_facet(task, hints)
-        coarse[f] = outcome != CLOSED
-        if not coarse[f]:
-            coarse[f], tie[f] = _is_coarse_or_tie(task)
+        task.state = state
+        sum_pull(data.rows, data.point, data.axis, state, task.pull)
+        shrunk = shrinks(task) if trace_facet(task, n) else UNKNOWN
+        tie[f], coarse[f] = shrunk == 1, shrunk == UNKNOWN
 
 
 @entry
@@ -1072,9 +1071,9 @@ class Engine:
         self, region: Region, states: States, far: npt.NDArray[np.bool_], at: Ints, code: Int32
     ) -> npt.NDArray[np.bool_]:
         """Which of some whole facets with given edges, thin ones or far ones, are ties."""
-        tie, coarse = np.zeros(len(states), dtype=bool), np.zeros(len(states), dtype=bool)
+        tie, coarse, margin = np.zeros(len(states), dtype=bool), far.copy(), np.zeros(2, dtype=np.int32)
         space, drift = make_space(self.data, region), drift_of(self.data, states.shape[1])
-        _judge(self.data, region, space, states, far, drift, at, code, tie, coarse)
+        _judge(self.data, region, space, states, drift, at, code, margin, tie, coarse)
         for f in np.flatnonzero(coarse):
             _, tie[f] = settle(self._exact(region), states[f], code[at[f] : at[f + 1]].tolist())
         return tie

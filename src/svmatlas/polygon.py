@@ -1493,6 +1493,22 @@ def close_facet(t, hints):
     return CLOSED
 
 
+@kernel
+def trace_facet(t, n):
+    """The polygon of one partition of which all n edges are in ``t``, in order, in double-double; False if that is not enough."""
+    if not solve_maps(t):
+        return False
+    tabulate_margin(t)
+    if t.counts[REFINED] == 0:
+        refine(t)
+    t.tally[CROSS], t.tally[N_CORNERS] = NO_CODE, n
+    for j in range(n):
+        _make_corner(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
+        for c in range(6):
+            t.corner[0, j, c] = t.corner[1, j, c]
+    return t.counts[REFINED] == 1 and not has_coarse(t)
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Ties: facets that the jitter made
 
@@ -1610,6 +1626,12 @@ def is_tie(t):
         return 1
     if t.counts[REFINED] != 1:
         refine(t)
+    return shrinks(t)
+
+
+@kernel
+def shrinks(t):
+    """Does the polygon in hand, with refined maps, shrink with the jitter: 1 or 0, or UNKNOWN?"""
     solve_sway(t)
     _measure_corners(t, 0.0)
     diameter, area = _measure(t)
