@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import io
 import functools
+import io
 import itertools
 import multiprocessing
 import resource
@@ -526,7 +526,9 @@ def main():
         return
     print(
         "| data | facets (ties) | layers | time per facet | share of a LinearSVC fit | whole map in fits (two threads) "
-        "| gain by two threads (by two processes) | arrays a facet | peak a facet | largest duality gap | atlas |\n" + 11 * "|---" + "|",
+        "| gain by two threads (by two processes) | arrays a facet | peak a facet | largest duality gap | atlas |\n"
+        + 11 * "|---"
+        + "|",
         flush=True,
     )
     for name in CASES:

@@ -141,6 +141,24 @@ def test_ties_up_to_rounding_are_the_same_in_tiles(seed, events, many, monkeypat
     assert_same(plain, svmatlas.explore(X, y, bias=bias))
 
 
+@pytest.mark.parametrize("seed", [1, 7, 10])
+def test_tiles_with_all_candidates_on_the_margin(seed, monkeypatch):
+    """Repeated rows of wide data: such a facet has no score lines to choose from, and whether they would turn is not known."""
+    rng = np.random.default_rng(seed)
+    X, y = np.repeat(rng.normal(size=(5, 6)), 3, axis=0), rng.random(15) < 0.5
+    plain = svmatlas.explore(X, y, bias=0.01)
+    cut_finely(monkeypatch, events=2, many=4)
+    assert_same(plain, svmatlas.explore(X, y, bias=0.01))
+
+
+def test_no_facet_asks_for_ever():
+    known = np.array([[0, 1, 2, 3, 1], [0, 1, 2, 5, -1]])
+    assert len(layers.more_answers(known[:1], known)) == 3
+    for new in (known[:0], known[:1]):
+        with pytest.raises(layers.EngineError, match="not told"):
+            layers.more_answers(known, new)
+
+
 def test_no_frozen_point_moves(monkeypatch):
     """What the certificate says: outside the candidates, all facets of a tile have the partition of its start."""
     X, y = cases.gaussian(450, 450, 4, 1.0)

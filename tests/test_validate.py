@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import svmatlas
-from svmatlas.layers import OPEN
 from svmatlas.exact import ExactProblem
+from svmatlas.layers import OPEN
 from svmatlas.validate import _violation_exactly
 
 

@@ -122,6 +122,13 @@ class EngineError(RuntimeError):
     """A facet came out impossible. This contradicts the mathematics: please report the data."""
 
 
+def more_answers(answers: Ints, new: Ints) -> Ints:
+    """All that exact arithmetic answered for one facet. Some of it must be new, or the facet would ask for ever."""
+    if (new[:, None] == answers).all(axis=2).any(axis=1).all():
+        raise EngineError("a facet asks for nothing that it was not told")
+    return np.concatenate([answers, new])
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Names
 
@@ -1055,7 +1062,7 @@ class Engine:
             if outcome != ASKING:
                 break
             new = self._answer(region, start, which, arena.state[arena.seat[f]], space.asked[: space.tally[N_ASKED]])
-            answers, last = (np.concatenate([answers, new]) if f == last else new), f
+            answers, last = more_answers(answers, new), f
         if outcome not in (CLOSED, FULL, PAUSED) and not (outcome == EMPTY and done == 0):
             state = full_state(start, which, arena.state[arena.seat[f]])
             sets = [np.flatnonzero(state == s).tolist() for s in (MARGIN, INSIDE)]

@@ -1176,6 +1176,8 @@ def _reduce_pencil(t):
         _list_tight(t, t.unit, t.single, t.everyone, t.everyone, t.state.size)
     for level in range(2 if t.counts[REFINED] == 1 else 1):
         n_lower, n_upper, n_unsure = _narrow(t, level == 1)
+    if t.tally[N_LISTED] == 0:  # nor does it matter if D is zero
+        return CLOSED
     if flat == 0 and n_unsure == 0 and n_lower <= 1 and n_upper <= 1:
         for n in range(t.tally[N_LISTED]):
             i = t.listed[n] >> 1
@@ -1495,7 +1497,7 @@ def close_facet(t, hints):
 
 @kernel
 def trace_facet(t, n):
-    """The polygon of one partition of which all n edges are in ``t``, in order, in double-double; False if that is not enough."""
+    """The polygon of one partition whose n edges are in ``t``, in order, by double-double; False if that is not enough."""
     if not solve_maps(t):
         return False
     tabulate_margin(t)

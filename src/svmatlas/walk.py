@@ -60,7 +60,7 @@ from svmatlas.facet import (
     tabulate_margin,
 )
 from svmatlas.guess import guess
-from svmatlas.layers import EngineError, cross, crossed, move, pull_of
+from svmatlas.layers import EngineError, cross, crossed, more_answers, move, pull_of
 from svmatlas.polygon import (
     ALL,
     ASK,
@@ -418,7 +418,7 @@ class Walker:
                     asked = self.space.asked[: self.space.tally[N_ASKED]]
                     self.n_exact += asked.shape[0]
                     new = answer(self.exact, state, asked)
-                    answers = np.concatenate([answers, new]) if n == known else new
+                    answers = more_answers(answers[: len(answers) if n == known else 0], new)
             if outcome not in (CLOSED, PUT_OFF):
                 margin, inside = (np.flatnonzero(state == k).tolist() for k in (MARGIN, INSIDE))
                 raise EngineError(f"a path broke off (outcome {outcome}) in the facet with margin {margin}, inside {inside}")
