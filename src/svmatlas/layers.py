@@ -114,7 +114,7 @@ SMALL, LARGE = 2**11, 2**15
 SPARE = 1.25
 """Room for a tile, as a multiple of what the largest before it needed."""
 
-CHUNK = 4096
+CHUNK = 2**13
 """Facets closed between two looks at the clock: some 0.05 s."""
 
 
@@ -343,6 +343,8 @@ def _plant(data, arena, start, which, key):
         arena.margin[0, data.axis[i]] += start[i] == MARGIN
     sum_pull(data.rows, data.point, data.axis, start, arena.pull[0])
     arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST], arena.counts[HAND] = 1, 1, -1, 0
+    where = find(arena.table_key, key)
+    arena.table_key[where], arena.table_value[where] = key, 0
 
 
 @entry
@@ -853,27 +855,36 @@ def _judge(data, region, space, states, drift, at, code, margin, tie, coarse):
 
 @entry
 def states_of(facets, parent, flips, start):
-    """Partitions of some facets: the way up to the first facet or to one before in the list, then all flips down again."""
+    """Partitions of some facets: the way from that of the parent, if it is in the list, or of the one before in the list.
+
+    That goes up to the first facet that both come from, then down again. A parent has a smaller number than its facet.
+    """
     out = np.empty((facets.size, start.size), np.int8)
     path = np.empty(64, np.int64)
     for n in range(facets.size):
-        depth, f, known = 0, facets[n], -1
-        while f >= 0 and known < 0:
+        f, depth, state = np.int64(facets[n]), 0, out[n]
+        other, source = (np.int64(facets[n - 1]), out[n - 1]) if n > 0 else (np.int64(-1), start)
+        above = parent[f] - facets[0]
+        if 0 <= above < n and facets[above] == parent[f]:  # of facets in a row
+            other, source = np.int64(parent[f]), out[above]
+        for i in range(start.size):
+            state[i] = source[i]
+        while f != other:
+            if f < other:
+                for step in (1, 0):
+                    if flips[other, step] >= 0:
+                        cross(state, np.int64(flips[other, step]))
+                other = np.int64(parent[other])
+                continue
             if depth == path.size:
                 path = np.concatenate((path, np.empty(path.size, np.int64)))
             path[depth] = f
             depth += 1
-            f = parent[f]
-            if 0 <= f - facets[0] < n and facets[f - facets[0]] == f:  # of facets in a row
-                known = f - facets[0]
-        state = out[n]
-        for i in range(start.size):
-            state[i] = start[i] if known < 0 else out[known, i]
+            f = np.int64(parent[f])
         for k in range(depth - 1, -1, -1):
             for step in range(2):
-                code = np.int64(flips[path[k], step])
-                if code >= 0:
-                    cross(state, code)
+                if flips[path[k], step] >= 0:
+                    cross(state, np.int64(flips[path[k], step]))
     return out
 
 
@@ -996,10 +1007,16 @@ class Facets(NamedTuple):
     parent: Int32  # (F,) the facet of the tile that named this one, and
     flips: Int32  # (F, 2) the codes of candidates crossed from there, -1 for none
 
+    def states(self, facets: Ints) -> States:
+        """Partitions of some facets."""
+        states = np.tile(self.start, (facets.size, 1))
+        states[:, self.which] = states_of(facets, self.parent, self.flips, self.start[self.which])
+        return states
+
     def state(self, f: int) -> States:
         """Partition of a facet."""
-        (state,) = states_of(np.array([f]), self.parent, self.flips, self.start[self.which])
-        return full_state(self.start, self.which, state)
+        state: States = self.states(np.array([f]))[0]
+        return state
 
     def bare(self) -> Facets:
         """What it takes to tell partitions, without the polygons."""
@@ -1043,7 +1060,6 @@ class Engine:
         block = self.blocks.pop(get_ident(), np.empty(0, dtype=np.uint8))
         arena = make_arena(min(capacity, self.room), which.size, data.rows.shape[1], self.betas, block)
         _plant(self.wide, arena, start, which, key_of(start, self.words))
-        enter(arena.table_key, arena.table_value, arena.key[:1])
         arena.counts[LAYERED] = max_facets < np.inf  # these are the first facets then
         hints = np.empty((CROWD, 3), dtype=np.intp)
         answers, last = np.empty((0, 5), dtype=np.intp), -1

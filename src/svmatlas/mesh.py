@@ -211,11 +211,15 @@ def _number_all(pool: Executor, root: int, at: Ints, place: Int32, around: Int32
         np.zeros(n + 1, dtype=np.intp), room(n_places), room(n_places), np.empty(0, np.bool_), np.empty(0, np.int8),
     )  # fmt: skip
     counts, futures = walk.counts, []
-    while counts[WALKED] < max(1, counts[NAMED]):
-        f, v = int(counts[WALKED]), int(counts[SEEN])
-        _walk_layers(root, f + STRIDE, at, place, around, walk, mesh)
-        which = (f, int(counts[WALKED])), (v, int(counts[SEEN]))
-        futures.append(pool.submit(_put_down, which, at, place, around, corner, walk, mesh))
+
+    def go_on() -> None:
+        while counts[WALKED] < max(1, counts[NAMED]):
+            f, v = int(counts[WALKED]), int(counts[SEEN])
+            _walk_layers(root, f + STRIDE, at, place, around, walk, mesh)
+            which = (f, int(counts[WALKED])), (v, int(counts[SEEN]))
+            futures.append(pool.submit(_put_down, which, at, place, around, corner, walk, mesh))
+
+    pool.submit(go_on).result()  # in a thread of the pool, so that no more threads work than there are in it
     for future in futures:
         future.result()
     n, n_places, n_edges = int(counts[WALKED]), int(mesh.facet_at[counts[WALKED]]), int(walk.edge_at[counts[WALKED]])
@@ -236,7 +240,7 @@ class _Growing:
         start, self.size = self.size, self.size + n
         if self.size > len(self.memory):
             old = self.memory
-            self.memory = np.empty((2 * self.size, *old.shape[1:]), dtype=old.dtype)  # takes no memory until it is filled
+            self.memory = np.empty((4 * self.size, *old.shape[1:]), dtype=old.dtype)  # takes no memory until it is filled
             self.memory[:start] = old[:start]
         return self.memory[start : self.size]
 

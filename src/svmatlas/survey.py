@@ -280,8 +280,8 @@ class Surveyor:
         longest, place, count = longest_on_cuts(facets.at, facets.code, facets.vertex, facets.corner)
         there = longest >= 0
         costs = self._costs(place[there]).tolist()
-        for facet, (a, b), n in zip(longest[there].tolist(), costs, count[there].tolist(), strict=True):
-            self.seeds.appendleft(((a, b), facets.state(facet)))
+        for state, (a, b), n in zip(facets.states(longest[there]), costs, count[there].tolist(), strict=True):
+            self.seeds.appendleft(((a, b), state))
             for sides, cost in zip(_sides(tile), (a, b), strict=True):
                 for side in sides:
                     if abs(cost - side.cost) <= CLOSE * cost:
