@@ -343,8 +343,6 @@ def _plant(data, arena, start, which, key):
         arena.margin[0, data.axis[i]] += start[i] == MARGIN
     sum_pull(data.rows, data.point, data.axis, start, arena.pull[0])
     arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST], arena.counts[HAND] = 1, 1, -1, 0
-    where = find(arena.table_key, key)
-    arena.table_key[where], arena.table_value[where] = key, 0
 
 
 @entry
@@ -1060,6 +1058,7 @@ class Engine:
         block = self.blocks.pop(get_ident(), np.empty(0, dtype=np.uint8))
         arena = make_arena(min(capacity, self.room), which.size, data.rows.shape[1], self.betas, block)
         _plant(self.wide, arena, start, which, key_of(start, self.words))
+        enter(arena.table_key, arena.table_value, arena.key[:1])
         arena.counts[LAYERED] = max_facets < np.inf  # these are the first facets then
         hints = np.empty((CROWD, 3), dtype=np.intp)
         answers, last = np.empty((0, 5), dtype=np.intp), -1
