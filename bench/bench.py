@@ -118,6 +118,11 @@ def map_case(name):
     svmatlas.explore(*data_of_case(name), **CASES[name][1])
 
 
+def run_apart(case):
+    """A row or a table in a process of its own; one that was large itself would hand its peak of memory down to others."""
+    subprocess.run([sys.executable, __file__, "--case", case], check=True)
+
+
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
@@ -272,7 +277,7 @@ def compare_large():
         flush=True,
     )
     for which in LARGE:
-        subprocess.run([sys.executable, __file__, "--case", f"large {which}"], check=True)
+        run_apart(f"large {which}")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -532,9 +537,10 @@ def main():
         flush=True,
     )
     for name in CASES:
-        subprocess.run([sys.executable, __file__, "--case", name], check=True)
+        run_apart(name)
     print(flush=True)
-    run_growth()
+    run_apart("growth")
+    print(flush=True)
     compare_large()
     compare_rays()
     compare_ppopt()
