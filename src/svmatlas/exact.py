@@ -7,6 +7,7 @@ in the units (2^-(g+2e), 2^-(g+2e), 2^-f); units of columns do not change the si
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -137,11 +138,7 @@ class ExactFacet:
 
     def sign(self, a: int, b: int, k: int) -> int:
         """Side of line k on which the corner of lines a and b lies: -1, 0 or 1."""
-        x, y = self.line(a), self.line(b)
-        v = (x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0])
-        s = _dot(v, self.line(k))
-        if max(v, key=abs) < 0:
-            s = -s
+        s = _dot(_turn(_cross(self.line(a), self.line(b))), self.line(k))
         return (s > 0) - (s < 0)
 
     def maps(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -166,17 +163,16 @@ class ExactFacet:
         columns = zip(*self.beta, strict=True)
         return alpha, np.array([float(sum(v * w for v, w in zip(b, weights, strict=True)) / two**e) for b in columns])
 
-    def corners(self, codes: list[int]) -> list[tuple[Fraction, Fraction, Fraction]]:
-        """The corners between the edges of a polygon, largest entry 1."""
+    def corners(self, codes: list[int]) -> list[Line]:
+        """The corners between the edges of a polygon, as integers whose largest is positive."""
         (_, e), (_, f), (_, g) = self.problem.rows, self.problem.targets, self.problem.weights
-        units = Fraction(2) ** f, Fraction(2) ** f, Fraction(2) ** (g + 2 * e)  # the inverse units of the columns
+        most = max(f, g + 2 * e)
+        shift = most - f, most - f, most - g - 2 * e  # to undo the units of the columns
+        lines = [self.line(code) for code in codes]
         out = []
-        for a, b in zip(codes, codes[1:] + codes[:1], strict=True):
-            x, y = self.line(a), self.line(b)
-            v = (x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0])
-            scaled = [n / unit for n, unit in zip(v, units, strict=True)]
-            top = max(scaled, key=abs)
-            out.append((scaled[0] / top, scaled[1] / top, scaled[2] / top))
+        for a, b in zip(lines, lines[1:] + lines[:1], strict=True):
+            p, q, l = (n << k for n, k in zip(_cross(a, b), shift, strict=True))
+            out.append(_turn((p, q, l)))
         return out
 
     def pencil(self, codes: list[int]) -> tuple[int, int]:
@@ -197,28 +193,50 @@ def _dot(a: list[int] | Line, b: list[int] | Line) -> int:
     return sum(map(int.__mul__, a, b))
 
 
-def settle(problem: ExactProblem, state: npt.NDArray[np.int8], codes: list[int]) -> tuple[npt.NDArray[np.float64], bool]:
-    """Corners of a polygon, correctly rounded, and whether the facet is a tie (see ``polygon.is_tie``)."""
-    corners = ExactFacet(problem, state).corners(codes)
-    full, less = _measure(corners), _measure(ExactFacet(problem.shrunk, state).corners(codes))
-    tie = bool(less[0] <= TIE_LOSS**2 * full[0] or less[1] <= TIE_LOSS**2 * full[1])
-    return np.array([[float(x) for x in v] for v in corners]), tie
-
-
-Corner = tuple[Fraction, Fraction, Fraction]
-
-
-def _cross(a: Corner, b: Corner) -> Corner:
+def _cross(a: Line, b: Line) -> Line:
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
-def _measure(corners: list[tuple[Fraction, Fraction, Fraction]]) -> tuple[Fraction, Fraction]:
-    """Squares of the diameter and of the area of a polygon, in homogeneous costs with largest entry 1 (as in polygon.py)."""
-    pairs = [_cross(a, b) for a, b in combinations(corners, 2)]
-    edges = [_cross(a, b) for a, b in zip(corners, corners[1:] + corners[:1], strict=True)]
-    diameter = max((sum((x * x for x in u), Fraction(0)) for u in pairs), default=Fraction(0))
-    area = max((abs(u[0] * c[0] + u[1] * c[1] + u[2] * c[2]) for u in edges for c in corners), default=Fraction(0))
-    return diameter, area**2
+def _turn(v: Line) -> Line:
+    """One of the two vectors of a point: the entry of largest size is positive."""
+    return v if max(v, key=abs) > 0 else (-v[0], -v[1], -v[2])
+
+
+def rounded(corners: list[Line]) -> npt.NDArray[np.float64]:
+    """Corners with largest entry 1, correctly rounded."""
+    return np.array([[x / max(v) for x in v] for v in corners])
+
+
+def settle(problem: ExactProblem, state: npt.NDArray[np.int8], codes: list[int]) -> tuple[npt.NDArray[np.float64], bool]:
+    """Corners of a polygon, correctly rounded, and whether the facet is a tie (see ``polygon.is_tie``)."""
+    corners, shrunk = (ExactFacet(p, state).corners(codes) for p in (problem, problem.shrunk))
+    loss = Fraction(TIE_LOSS)
+    tie = any(
+        less * full_unit * loss.denominator**power <= full * less_unit * loss.numerator**power
+        for (full, full_unit), (less, less_unit), power in zip(_measure(corners), _measure(shrunk), (2, 1), strict=True)
+    )
+    return rounded(corners), tie
+
+
+Ratio = tuple[int, int]
+"""Of integers, not in lowest terms: to find these would take most of the time."""
+
+
+def _measure(corners: list[Line]) -> tuple[Ratio, Ratio]:
+    """Square of the diameter, and area, of a polygon, in homogeneous costs with largest entry 1 (as in polygon.py)."""
+    sized = [(v, max(v)) for v in corners]
+    pairs = ((_cross(a, b), s * t) for (a, s), (b, t) in combinations(sized, 2))
+    edges = [(_cross(a, b), s * t) for (a, s), (b, t) in zip(sized, sized[1:] + sized[:1], strict=True)]
+    diameter = _largest((_dot(u, u), unit * unit) for u, unit in pairs)
+    return diameter, _largest((abs(_dot(u, c)), unit * r) for u, unit in edges for c, r in sized)
+
+
+def _largest(ratios: Iterable[Ratio]) -> Ratio:
+    best = 0, 1
+    for ratio in ratios:
+        if ratio[0] * best[1] > best[0] * ratio[1]:
+            best = ratio
+    return best
 
 
 def answer(problem: ExactProblem, state: npt.NDArray[np.int8], asked: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:

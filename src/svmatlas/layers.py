@@ -1096,8 +1096,10 @@ class Engine:
         tie, coarse, margin = np.zeros(len(states), dtype=bool), far.copy(), np.zeros(2, dtype=np.int32)
         space, drift = make_space(self.data, region), drift_of(self.data, states.shape[1])
         _judge(self.data, region, space, states, drift, at, code, margin, tie, coarse)
-        for f in np.flatnonzero(coarse):
-            _, tie[f] = settle(self._exact(region), states[f], code[at[f] : at[f + 1]].tolist())
+        if coarse.any():
+            problem = self._exact(region)
+            for f in np.flatnonzero(coarse):
+                _, tie[f] = settle(problem, states[f], code[at[f] : at[f + 1]].tolist())
         return tie
 
     def _exact(self, region: Region) -> ExactProblem:
@@ -1128,20 +1130,25 @@ class Engine:
             mine = vertex[arena.at[f] : arena.at[f + 1]]
             arena.beta[mine, : maps.shape[1]] = (arena.corner[mine] @ maps) * (arena.corner[mine, 2:] > 0)
 
+    def _settle(self, region: Region, start: States, which: Ints, arena: Arena, coarse: Ints) -> None:
+        """Corners of some closed facets, and whether these are ties, from exact arithmetic."""
+        problem = self._exact(region)
+        states = states_of(arena.order[coarse], arena.parent, arena.flips, start[which])
+        for f, state in zip(coarse, states, strict=True):
+            place = slice(arena.at[f], arena.at[f + 1])
+            codes = _rename(arena.code[place].astype(np.intp), which).tolist()
+            corners, arena.tie[f] = settle(problem, full_state(start, which, state), codes)
+            mine = arena.vertex[place]
+            known = arena.corner[mine] == 0.0  # zero by structure
+            arena.corner[mine] = np.where(known, 0.0, np.maximum(corners, 0.0))
+            self.n_exact += len(codes)
+
     def _compact(self, region: Region, start: States, which: Ints, words: Words, arena: Arena, outcome: int) -> Facets:
         """The closed facets, with the corners that double-double does not know well from exact arithmetic."""
         n = int(arena.counts[DONE])
         self._mend(region, start, which, arena, n)
-        for f in np.flatnonzero(arena.coarse[:n]):
-            place = slice(arena.at[f], arena.at[f + 1])
-            codes = _rename(arena.code[place].astype(np.intp), which).tolist()
-            (state,) = states_of(arena.order[f : f + 1], arena.parent, arena.flips, start[which])
-            corners, tie = settle(self._exact(region), full_state(start, which, state), codes)
-            mine = arena.vertex[place]
-            known = arena.corner[mine] == 0.0  # zero by structure
-            arena.corner[mine] = np.where(known, 0.0, np.maximum(corners, 0.0))
-            arena.tie[f] = tie
-            self.n_exact += len(codes)
+        if arena.coarse[:n].any():
+            self._settle(region, start, which, arena, np.flatnonzero(arena.coarse[:n]))
         told = _tidy(arena, words, which, region.name, self.data.rows.shape[1])
         return Facets(start, which, outcome, arena.spread.copy(), *told)
 

@@ -24,7 +24,7 @@ from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
 from svmatlas.compiled import caller, entry, kernel, largest
-from svmatlas.exact import ExactFacet, ExactProblem
+from svmatlas.exact import ExactFacet, ExactProblem, rounded
 from svmatlas.facet import INSIDE, MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, P
 from svmatlas.layers import BOUNDARY, OPEN
 from svmatlas.maps import affine_maps
@@ -226,7 +226,7 @@ def _violation_exactly(atlas: Atlas, problem: ExactProblem, f: int, state: npt.N
     for a, b in zip(codes, codes[1:] + codes[:1], strict=True):
         if any(facet.sign(a, b, k) < 0 for k in lines):
             return np.inf
-    exact = np.array([[float(x) for x in corner] for corner in facet.corners(codes)])
+    exact = rounded(facet.corners(codes))
     apart = np.abs(mesh.vertices[mesh.facet_vertices[places]] - exact)
     return float(np.max(np.divide(apart, exact, out=apart, where=exact > 0)))
 

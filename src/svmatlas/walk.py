@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from svmatlas.compiled import caller, kernel
 from svmatlas.doubledouble import UNIT
-from svmatlas.exact import ExactFacet, ExactProblem, answer
+from svmatlas.exact import ExactFacet, ExactProblem, answer, rounded
 from svmatlas.facet import (
     AXES,
     BETA,
@@ -467,7 +467,7 @@ class Walker:
                 state = crossed(state, code)
             done = int(k)
             codes = [-1 - line, int(steps.code[k])]
-            corner = np.array([float(v) for v in ExactFacet(self.exact, state).corners(codes)[0]])
+            corner = rounded(ExactFacet(self.exact, state).corners(codes))[0]
             steps.corner[k] = np.where(steps.corner[k] == 0.0, 0.0, np.maximum(corner, 0.0))
             self.n_exact += 1
 
