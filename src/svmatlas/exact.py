@@ -7,7 +7,6 @@ in the units (2^-(g+2e), 2^-(g+2e), 2^-f); units of columns do not change the si
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 from functools import cached_property
 from itertools import combinations
@@ -85,6 +84,11 @@ class ExactProblem:
         """Integer weights and their exponent."""
         return integers(self.data.point[WEIGHT], self.jitter * self.data.point[WEIGHT_LO])
 
+    @cached_property
+    def weighted(self) -> list[list[int]]:
+        """The rows times their weights."""
+        return [[w * x for x in row] for w, row in zip(self.weights[0], self.rows[0], strict=True)]
+
     def side(self, index: int) -> Line:
         """A side of the region as an integer line in the common units of the columns."""
         (_, e), (_, f), (_, g) = self.rows, self.targets, self.weights
@@ -103,14 +107,13 @@ class ExactFacet:
         self.problem = problem
         self.state = state
         x, _ = problem.rows
-        weight, _ = problem.weights
         target, _ = problem.targets
         self.margin = np.flatnonzero(state == MARGIN).tolist()
         r = len(x[0])
-        pull = [[0] * r, [0] * r]
-        for i in np.flatnonzero(state == INSIDE).tolist():
-            column = pull[problem.data.axis[i]]
-            pull[problem.data.axis[i]] = [a + weight[i] * b for a, b in zip(column, x[i], strict=True)]
+        pull = []
+        for axis in range(2):
+            inside = np.flatnonzero((state == INSIDE) & (problem.data.axis == axis)).tolist()
+            pull.append([sum(column) for column in zip([0] * r, *(problem.weighted[i] for i in inside), strict=True)])
         rows = [x[i] for i in self.margin]
         gram = [[_dot(a, b) for b in rows] for a in rows]
         right = [[-_dot(a, pull[0]), -_dot(a, pull[1]), target[i]] for a, i in zip(rows, self.margin, strict=True)]
@@ -210,33 +213,31 @@ def rounded(corners: list[Line]) -> npt.NDArray[np.float64]:
 def settle(problem: ExactProblem, state: npt.NDArray[np.int8], codes: list[int]) -> tuple[npt.NDArray[np.float64], bool]:
     """Corners of a polygon, correctly rounded, and whether the facet is a tie (see ``polygon.is_tie``)."""
     corners, shrunk = (ExactFacet(p, state).corners(codes) for p in (problem, problem.shrunk))
-    loss = Fraction(TIE_LOSS)
-    tie = any(
-        less * full_unit * loss.denominator**power <= full * less_unit * loss.numerator**power
-        for (full, full_unit), (less, less_unit), power in zip(_measure(corners), _measure(shrunk), (2, 1), strict=True)
-    )
-    return rounded(corners), tie
+    bits, enough = MEASURE_BITS, 3 * max(n.bit_length() for v in corners for n in v) + MEASURE_BITS
+    full = _measure(corners, bits)
+    while full[1] >> (2 * bits + MEASURE_BITS // 2) == 0 and bits < enough:
+        bits *= 2
+        full = _measure(corners, bits)
+    less, loss = _measure(shrunk, bits), Fraction(TIE_LOSS)
+    return rounded(corners), less[0] <= loss**2 * full[0] or less[1] <= loss * full[1]
 
 
-Ratio = tuple[int, int]
-"""Of integers, not in lowest terms: to find these would take most of the time."""
+MEASURE_BITS = 256
+"""Bits after the point of the corners of a polygon that is measured; twice as many until half of these are of its area."""
 
 
-def _measure(corners: list[Line]) -> tuple[Ratio, Ratio]:
-    """Square of the diameter, and area, of a polygon, in homogeneous costs with largest entry 1 (as in polygon.py)."""
-    sized = [(v, max(v)) for v in corners]
-    pairs = ((_cross(a, b), s * t) for (a, s), (b, t) in combinations(sized, 2))
-    edges = [(_cross(a, b), s * t) for (a, s), (b, t) in zip(sized, sized[1:] + sized[:1], strict=True)]
-    diameter = _largest((_dot(u, u), unit * unit) for u, unit in pairs)
-    return diameter, _largest((abs(_dot(u, c)), unit * r) for u, unit in edges for c, r in sized)
+def _measure(corners: list[Line], bits: int) -> tuple[int, int]:
+    """Square of the diameter, and area, of a polygon, in homogeneous costs with largest entry 1 (as in polygon.py).
 
-
-def _largest(ratios: Iterable[Ratio]) -> Ratio:
-    best = 0, 1
-    for ratio in ratios:
-        if ratio[0] * best[1] > best[0] * ratio[1]:
-            best = ratio
-    return best
+    Corners are rounded to so many bits, twice and three times as many of which the results have.
+    """
+    short: list[Line] = []
+    for v in corners:
+        p, q, l = ((n << bits) // max(v) for n in v)
+        short.append((p, q, l))
+    pairs = [_cross(a, b) for a, b in combinations(short, 2)]
+    edges = [_cross(a, b) for a, b in zip(short, short[1:] + short[:1], strict=True)]
+    return max((_dot(u, u) for u in pairs), default=0), max(abs(_dot(u, c)) for u in edges for c in short)
 
 
 def answer(problem: ExactProblem, state: npt.NDArray[np.int8], asked: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
