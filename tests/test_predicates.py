@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from svmatlas import doubledouble
+import svmatlas
+from svmatlas import doubledouble, exact
 from svmatlas.compiled import entry
 from svmatlas.exact import ExactFacet, ExactProblem, integers, solve_integer
 from svmatlas.facet import (
@@ -27,6 +28,7 @@ from svmatlas.facet import (
 )
 from svmatlas.facet import tabulate_margin as tabulate
 from svmatlas.problem import check_bounds, make_problem, make_region
+from tests import cases
 
 number = st.floats(-1e10, 1e10).filter(lambda v: v == 0 or abs(v) > 1e-100)
 
@@ -100,13 +102,48 @@ def test_bounds_hold(bias, seed):
     state[np.flatnonzero(state == MARGIN)[5:]] = INSIDE
     codes = np.array(sorted({2 * i + k for i in range(12) for k in ((0, 1) if state[i] == MARGIN else (state[i],))}))
     low, high = all_lines(problem.data, region, make_space(problem.data, region), state, drift_of(problem.data, 12), codes)
-    exact = ExactFacet(ExactProblem(problem.data, region), state)
-    (_, e), (_, f), (_, g) = exact.problem.rows, exact.problem.targets, exact.problem.weights
+    facet = ExactFacet(ExactProblem(problem.data, region), state)
+    (_, e), (_, f), (_, g) = facet.problem.rows, facet.problem.targets, facet.problem.weights
     units = [Fraction(1, 2 ** (g + 2 * e))] * 2 + [Fraction(1, 2**f)]
     for k, code in enumerate(codes.tolist()):
-        scale = Fraction(4**e if state[code >> 1] == MARGIN else 1) / exact.divisor
-        for c, h in enumerate(exact.line(code)):
+        scale = Fraction(4**e if state[code >> 1] == MARGIN else 1) / facet.divisor
+        for c, h in enumerate(facet.line(code)):
             true = h * units[c] * scale
             assert abs(Fraction(low[k, c]) - true) <= Fraction(low[k, 3 + c])
             assert abs(Fraction(high[k, c]) + Fraction(high[k, 3 + c]) - true) <= Fraction(high[k, 6 + c])
             assert high[k, 6 + c] <= 1e-12 * low[k, 3 + c] + 1e-300
+
+
+def measure(corners):
+    """Square of the diameter, and area, in rationals."""
+    units = [[Fraction(x, max(v)) for x in v] for v in corners]
+
+    def cross(a, b):
+        return [a[k - 2] * b[k - 1] - a[k - 1] * b[k - 2] for k in range(3)]
+
+    def dot(a, b):
+        return sum(x * y for x, y in zip(a, b, strict=True))
+
+    diameter = max(dot(cross(a, b), cross(a, b)) for a in units for b in units)
+    edges = zip(units, units[1:] + units[:1], strict=True)
+    return diameter, max(abs(dot(cross(a, b), c)) for a, b in edges for c in units)
+
+
+@pytest.mark.parametrize("bits", [64, exact.MEASURE_BITS])
+def test_ties_by_exact_arithmetic(bits, monkeypatch):
+    """Facets are ties if less than a quarter is left of them with less jitter, by rationals; 64 bits are too few at first."""
+    X, y = cases.lattice()
+    atlas = svmatlas.explore(X[:12], y[:12])
+    mesh, problem = atlas._mesh, ExactProblem(atlas._problem.data, atlas._region)
+    monkeypatch.setattr(exact, "MEASURE_BITS", bits)
+    facets = np.arange(mesh.facet_layer.size)
+    ties = []
+    for f, state in zip(facets, atlas._states(facets), strict=True):
+        codes = mesh.edge_code[mesh.facet_edges[mesh.facet_at[f] : mesh.facet_at[f + 1]]].tolist()
+        full, less = (measure(ExactFacet(p, state).corners(codes)) for p in (problem, problem.shrunk))
+        corners, tie = exact.settle(problem, state, codes)
+        assert tie == (16 * less[0] <= full[0] or 4 * less[1] <= full[1])
+        assert np.all(np.max(corners, axis=1) == 1.0)
+        ties.append(tie)
+    assert np.array_equal(ties, mesh.facet_tie)
+    assert 0 < sum(ties) < len(ties)
