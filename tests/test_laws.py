@@ -186,7 +186,7 @@ def test_regions_of_tied_data(case, region):
     assert report.ok, str(report)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_hostile_data(data):
     """Few points on a small lattice: everything coincides with everything."""

@@ -87,7 +87,7 @@ def all_lines(data, region, space, state, drift, codes):
 
 
 @pytest.mark.parametrize("bias", [1.0, 0.01])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=st.integers(0, 10**6))
 def test_bounds_hold(bias, seed):
     """The exact line lies within the error bounds of both levels, for any partition, also of nearly dependent rows."""

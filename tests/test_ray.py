@@ -277,7 +277,7 @@ def test_guesses_are_good_and_checked(monkeypatch):
         state_at(problem, 0.5, 0.2)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_hostile_data(data):
     """Few points on a small lattice, costs on a small lattice: everything coincides with everything."""

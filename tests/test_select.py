@@ -51,7 +51,7 @@ def check_against_brute_force(X, y, score, region=REGION):
     assert maximum_bipartite_matching(scipy.sparse.csr_array(whole)).min() >= 0
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(12, 48),
