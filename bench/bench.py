@@ -203,7 +203,7 @@ def run_growth(picture=None, time_budget=300.0):
             if atlas.complete and n <= VALIDATED:
                 state = "valid" if atlas.validate().ok else "NOT VALID"
             print(
-                f"| {d} | {n:,} | {atlas.n_facets:,} ({facets - atlas.n_facets:,}) | {taken:.2f} s "
+                f"| {d} | {n:,} | {atlas.n_facets:,} ({facets - atlas.n_facets:,}) | {taken:.3g} s "
                 f"| {1e6 * taken / facets:.0f} us | 1/{fit / (taken / facets):.0f} | {state} |",
                 flush=True,
             )
