@@ -18,6 +18,9 @@ right. Scores do not fall when a prediction becomes right (scoring.py), so a box
 
 Narrow. Whatever is within ``SAME`` (relative to the costs) of a line lies on it. So curves that are one curve up to rounding
 and jitter do not have cells between them.
+
+Names. A line is named by the segment of a curve that it follows, or by the split that it was chosen for. A corner is named by
+the two lines that made it. The fragments of one cell are put together by these names (cells.py), never by distances.
 """
 
 from __future__ import annotations
@@ -29,11 +32,13 @@ import numpy.typing as npt
 
 from svmatlas.compiled import entry, owner
 from svmatlas.doubledouble import two_prod
+from svmatlas.layers import mix
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 Int32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
+Words = npt.NDArray[np.uint64]
 
 SAME = 2.0**-33
 """Relative distance of costs (1e-10) below which they are the same: the corners of facets are good to 2e-10."""
@@ -65,20 +70,22 @@ class Judge(NamedTuple):
     fold_pos: Ints  # (K,) positive rows of each fold
     fold_neg: Ints  # (K,)
     unknown: Ints  # (K,) the point that is positive where the map of the fold has not been explored, or -1
-    words: npt.NDArray[np.uint64]  # (J,) random names of points
+    words: Words  # (J,) random names of points
 
 
 class Box(NamedTuple):
     """A convex polygon and what is known of it."""
 
     corners: Floats  # (m, 3)
-    codes: Ints  # (m,) edge i goes from corner i to i + 1 and lies on line codes[i]: 2 * split + half, or -1 - side
+    names: Words  # (m,) names of the corners
+    codes: Ints  # (m,) edge i goes from corner i to i + 1 and lies on line codes[i]: 2 * name + half, or -1 - side
     pieces: Floats  # (n, 6) begin and end
     points: Int32  # (n,) the point whose curve it is
+    lines: Ints  # (n,) number of the line that it is a part of
     seat: Floats  # (3,) an inner point
     positive: Bools  # (J,) predictions there
     counts: Ints  # (2, K) true positives and true negatives there
-    key: npt.NDArray[np.uint64]  # (1,) name of these predictions
+    key: Words  # (1,) name of these predictions
 
 
 class Best(NamedTuple):
@@ -86,8 +93,10 @@ class Best(NamedTuple):
 
     score: Floats  # (2,) best mean score; a score that is good enough even if there are better ones
     front: Ints  # (n_neg + 1,) most true positives with at most so many false positives, -1 for none
-    random: npt.NDArray[np.uint64]  # (1,)
-    splits: Ints  # (1,) number of splits: the next name of a line
+    random: Words  # (1,)
+    splits: Ints  # (1,) number of splits that follow no segment
+    refuted: Words  # keys of predictions that the models did not confirm where they were tried: seeing them reaches nothing
+    key: Words  # (1,) key of the predictions with the best score
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -125,10 +134,15 @@ def _optimistic(judge, points, positive, counts, seen, out):
 
 
 @owner
-def _note(judge, best, counts):
+def _note(judge, best, counts, key):
     """The predictions at some costs have been seen."""
+    for refuted in best.refuted:
+        if key[0] == refuted:
+            return
     if best.front.size == 0:
-        best.score[0] = max(best.score[0], mean_score(judge, counts))
+        score = mean_score(judge, counts)
+        if score > best.score[0]:
+            best.score[0], best.key[0] = score, key[0]
         return
     tp, fp = counts[0].sum(), best.front.size - 1 - counts[1].sum()
     while fp < best.front.size and best.front[fp] < tp:
@@ -158,7 +172,7 @@ def _difference(a, b, c, d):
 
 
 @owner
-def _line(a, b, out):
+def line_through(a, b, out):
     """The line through two points, accurate also where they are close."""
     out[0] = _difference(a[1], b[2], a[2], b[1])
     out[1] = _difference(a[2], b[0], a[0], b[2])
@@ -182,13 +196,19 @@ def _value(h, c):
 
 
 @owner
-def _side(h, c):
-    """+1, -1, or 0 on the line."""
+def side_of(h, c, near):
+    """+1, -1, or 0 for a point whose distance from the line is at most ``near``, relative to the costs."""
     size = abs(h[0] * c[0]) + abs(h[1] * c[1]) + abs(h[2] * c[2])
     value = _value(h, c)
-    if abs(value) <= SAME * size:
+    if abs(value) <= near * size:
         return 0
     return 1 if value > 0.0 else -1
+
+
+@owner
+def _side(h, c):
+    """+1, -1, or 0 on the line."""
+    return side_of(h, c, SAME)
 
 
 @owner
@@ -238,34 +258,42 @@ def _cuts(corners, h):
 
 
 @owner
-def _half(corners, codes, h, half, code):
+def _crossing_name(a, b):
+    """Name of the corner where two lines with codes a and b cross, whatever their halves and order."""
+    a, b = a >> 1 if a >= 0 else a, b >> 1 if b >= 0 else b
+    return mix(mix(np.uint64(a)) + mix(np.uint64(b)))
+
+
+@owner
+def _half(corners, names, codes, h, half, code):
     """The part of a polygon on the positive (half 0) or negative (half 1) side of a line that cuts it."""
     m = corners.shape[0]
-    out, names = np.empty((m + 2, 3)), np.empty(m + 2, np.int64)
+    out, out_names, out_codes = np.empty((m + 2, 3)), np.empty(m + 2, np.uint64), np.empty(m + 2, np.int64)
     sign = 1 - 2 * half
     n = 0
     for i in range(m):
         a, b = corners[i], corners[(i + 1) % m]
         here, there = sign * _side(h, a), sign * _side(h, b)
         if here >= 0:
-            out[n, 0], out[n, 1], out[n, 2] = a[0], a[1], a[2]
-            names[n] = code if here == 0 and there < 0 else codes[i]
+            out[n, 0], out[n, 1], out[n, 2], out_names[n] = a[0], a[1], a[2], names[i]
+            out_codes[n] = code if here == 0 and there < 0 else codes[i]
             n += 1
         if here * there < 0:
             _meet(h, a, b, out[n])
-            names[n] = code if here > 0 else codes[i]
+            out_names[n] = _crossing_name(code, codes[i])
+            out_codes[n] = code if here > 0 else codes[i]
             n += 1
-    return out[:n].copy(), names[:n].copy()
+    return out[:n].copy(), out_names[:n].copy(), out_codes[:n].copy()
 
 
 @owner
-def _pieces_of_half(pieces, points, h, half, chosen):
-    """Pieces on one side of a line, clipped; the chosen one lies on it."""
-    out, names = np.empty_like(pieces), np.empty_like(points)
+def _pieces_of_half(box, h, half, chosen):
+    """Pieces on one side of a line, clipped, with their points and lines; the chosen one lies on the line."""
+    out, points, lines = np.empty_like(box.pieces), np.empty_like(box.points), np.empty_like(box.lines)
     sign = 1 - 2 * half
     n = 0
     for k in range(points.size):
-        piece = pieces[k]
+        piece = box.pieces[k]
         a, b = sign * _side(h, piece[:3]), sign * _side(h, piece[3:])
         if k == chosen or (a <= 0 and b <= 0):
             continue
@@ -275,9 +303,9 @@ def _pieces_of_half(pieces, points, h, half, chosen):
             _meet(h, piece[:3], piece[3:], out[n, :3])
         elif b < 0:
             _meet(h, piece[:3], piece[3:], out[n, 3:])
-        names[n] = points[k]
+        points[n], lines[n] = box.points[k], box.lines[k]
         n += 1
-    return out[:n].copy(), names[:n].copy()
+    return out[:n].copy(), points[:n].copy(), lines[:n].copy()
 
 
 @owner
@@ -316,14 +344,14 @@ def _choose_piece(box, h):
     for k in range(0, n, step):
         length = _length(box.pieces[k, :3], box.pieces[k, 3:])
         if length > longest:
-            _line(box.pieces[k, :3], box.pieces[k, 3:], trial)
+            line_through(box.pieces[k, :3], box.pieces[k, 3:], trial)
             if _cuts(box.corners, trial):
                 longest, chosen = length, k
                 h[0], h[1], h[2] = trial[0], trial[1], trial[2]
     if chosen == -2 and step > 1:
         for k in range(n):
             if _length(box.pieces[k, :3], box.pieces[k, 3:]) > SAME:
-                _line(box.pieces[k, :3], box.pieces[k, 3:], h)
+                line_through(box.pieces[k, :3], box.pieces[k, 3:], h)
                 if _cuts(box.corners, h):
                     return k
     return chosen
@@ -387,19 +415,28 @@ def turn(judge, j, positive, counts):
 @owner
 def _child(judge, best, box, h, chosen, half, code):
     """One half of a box, and whether it exists."""
-    corners, codes = _half(box.corners, box.codes, h, half, code)
-    pieces, points = _pieces_of_half(box.pieces, box.points, h, half, chosen)
-    side = _side(h, box.seat)
-    if side == 1 - 2 * half:
-        return Box(corners, codes, pieces, points, box.seat, box.positive, box.counts, box.key), True
+    corners, names, codes = _half(box.corners, box.names, box.codes, h, half, code + half)
+    pieces, points, lines = _pieces_of_half(box, h, half, chosen)
+    old = Box(corners, names, codes, pieces, points, lines, box.seat, box.positive, box.counts, box.key)
+    if _side(h, box.seat) == 1 - 2 * half:
+        return old, True
     seat = np.empty(3)
     for _ in range(TRIES):
         _new_seat(best, corners, seat)
         positive, counts = box.positive.copy(), box.counts.copy()
         key, safe = _walk(judge, box, seat, positive, counts)
         if safe:
-            return Box(corners, codes, pieces, points, seat, positive, counts, key), True
-    return Box(corners, codes, pieces, points, box.seat, box.positive, box.counts, box.key), False
+            return Box(corners, names, codes, pieces, points, lines, seat, positive, counts, key), True
+    return old, False
+
+
+@owner
+def _code_of(best, box, chosen):
+    """Code of half 0 of a split: its line is named by an even number for a segment, by a new odd one for no segment."""
+    if chosen >= 0:
+        return 4 * box.lines[chosen]
+    best.splits[0] += 1
+    return 4 * best.splits[0] + 2
 
 
 @entry
@@ -411,12 +448,11 @@ def halve(judge, best, box):
     chosen = _choose_line(box, h)
     if chosen == -2:
         return out
-    code = 2 * best.splits[0]
-    best.splits[0] += 1
+    code = _code_of(best, box, chosen)
     for half in range(2):
-        child, exists = _child(judge, best, box, h, chosen, half, code + half)
+        child, exists = _child(judge, best, box, h, chosen, half, code)
         if exists:
-            _note(judge, best, child.counts)
+            _note(judge, best, child.counts, child.key)
             out.append(child)
     return out
 

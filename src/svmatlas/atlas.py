@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, Region
+from svmatlas.features import decision_values
 from svmatlas.files import export, save
 from svmatlas.layers import states_of
 from svmatlas.limits import Limit, first_limit, way_to
@@ -394,7 +395,7 @@ class Atlas:
             raise ValueError(f"X has {X.shape[1]} features, but the atlas was made with {features.n_features}")
         if features.linear:
             coef, intercept, scalar = self._weights(C_pos, C_neg)
-            values = np.asarray(X @ coef.T + intercept).T
+            values = decision_values(X, coef.T, intercept).T
         else:
             beta, _, scalar = self._models(C_pos, C_neg)
             values = features.decide(X, beta)

@@ -1,8 +1,13 @@
 """Convex fragments -> the cells that they are parts of, their borders, their size, and the point deepest inside.
 
-Fragments come from splitting boxes (arrangement.py), and each edge carries the name of the split that made it. So two
-fragments are neighbours only across one split, where they are intervals of one line that overlap; they are parts of one cell
-if the predictions are the same in both. What no neighbour of the same cell covers is the border of the cell.
+Fragments come from splitting boxes (arrangement.py). Each edge carries the name of its line, each corner its own name. Two
+fragments are neighbours only across one line, where they are intervals that overlap; they are parts of one cell if the
+predictions are the same in both.
+
+Border. On each line the corners of a cell are put in order. Each edge is then a walk from corner to corner, one way or the
+other. Where as many edges go one way as the other, the line is inside the cell; what is left is its border. As many edges of a
+fragment end in a corner as begin there, so the same holds for the border: it always falls into closed rings, however narrow
+the cell is. A corner between two stretches of one line is left out.
 
 Sizes and depths are measured in decades, (log10 C+, log10 C-), in which straight lines are bent: edges are followed by short
 chords. Cells that reach zero or infinite costs have no finite size there; they are measured within a *window*.
@@ -18,16 +23,20 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
-from svmatlas.arrangement import SAME, Box
-from svmatlas.compiled import entry
+from svmatlas.arrangement import SAME, Box, line_through, side_of
+from svmatlas.compiled import entry, owner
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
+Words = npt.NDArray[np.uint64]
 
-JOINED = 8 * SAME
-"""Relative distance below which ends of edges are one corner: each was put on a line to within SAME."""
+TOUCHING = 8 * SAME
+"""Fragments that share no more of a line than this, relative to the costs, meet in a corner: each end is on the line to within
+SAME."""
+
+ROUNDING = 2.0**-48
+"""Relative distance up to which a point is on an edge: corners and points carry a few roundings."""
 
 FAR = 2.0**-200
 """Costs below this share of the largest, and its inverse, stand for zero and infinity in logarithms."""
@@ -100,7 +109,7 @@ class Cell:
     def contains(self, C_pos: float, C_neg: float) -> bool:
         """Whether some costs lie in the cell or on its border."""
         point = np.array([C_pos, C_neg, 1.0])
-        return any(_holds(piece, point) for piece in self.pieces)
+        return any(_is_in(piece, point) for piece in self.pieces)
 
 
 class Parts(NamedTuple):
@@ -119,13 +128,13 @@ def join(boxes: list[Box]) -> list[Parts]:
     pairs = _overlaps(edges, np.array([box.key[0] for box in boxes]))
     graph = coo_array((np.ones(len(pairs)), (edges.owner[pairs[:, 0]], edges.owner[pairs[:, 1]])), shape=(len(boxes),) * 2)
     n_cells, cell = connected_components(graph, directed=False)
-    same = cell[edges.owner[pairs[:, 0]]] == cell[edges.owner[pairs[:, 1]]]
-    begin, end, owner = _borders(edges, pairs[same])
+    border = _border(edges, cell)
     out = []
     for k in range(n_cells):
-        mine = cell[owner] == k
+        mine = [boxes[i] for i in np.flatnonzero(cell == k)]
+        rings = _rings(border, k) or [max((box.corners for box in mine), key=_area)]
         sides = {int(-1 - code) for code in edges.code[cell[edges.owner] == k] if code < 0}
-        out.append(Parts([boxes[i] for i in np.flatnonzero(cell == k)], _rings(begin[mine], end[mine]), sides))
+        out.append(Parts(mine, rings, sides))
     return out
 
 
@@ -134,133 +143,110 @@ def join(boxes: list[Box]) -> list[Parts]:
 
 
 class _Edges(NamedTuple):
-    begin: Floats  # (E, 3)
-    end: Floats
+    """All edges of all fragments, with the names of their ends and their places along their lines."""
+
+    ends: Words  # (E, 2) names of the first and last corner
+    corners: Floats  # (E, 2, 3)
     code: Ints
+    line: Ints  # name of the line, below zero for sides of the region
     owner: Ints  # number of the fragment
-    low: Floats  # (E,) place along the line of the edge
-    high: Floats
-    turned: npt.NDArray[np.bool_]  # the begin is the high end
+    place: Floats  # (E, 2) of both ends along the line
 
 
 def _edges(boxes: list[Box]) -> _Edges:
     """All edges with their places along their lines."""
-    begin = np.concatenate([box.corners for box in boxes])
-    end = np.concatenate([np.roll(box.corners, -1, axis=0) for box in boxes])
+    ends = [np.column_stack([box.names, np.roll(box.names, -1)]) for box in boxes]
+    corners = np.concatenate([np.stack([box.corners, np.roll(box.corners, -1, axis=0)], axis=1) for box in boxes])
     code = np.concatenate([box.codes for box in boxes])
+    line = np.where(code >= 0, code >> 1, code)
     owner = np.repeat(np.arange(len(boxes)), [len(box.codes) for box in boxes])
-    places = np.zeros((len(code), 2))
-    order = np.argsort(code >> 1, kind="stable")
-    logs = _logs(begin), _logs(end)
-    for group in np.split(order, np.flatnonzero(np.diff(code[order] >> 1)) + 1):
-        ends = np.stack([logs[0][group], logs[1][group]], axis=1)  # (n, 2, 2)
-        u, v = ends[..., 0], ends[..., 1]
+    place = np.zeros((len(code), 2))
+    order = np.argsort(line, kind="stable")
+    logs = _logs(corners)
+    for group in np.split(order, np.flatnonzero(np.diff(line[order])) + 1):
+        u, v = logs[group, :, 0], logs[group, :, 1]
         # Along a line each of the three ratios rises, falls or stays; the one that changes most tells places apart best.
-        ratios = [u, v, u - v]
-        places[group] = max(ratios, key=np.ptp)
-    return _Edges(begin, end, code, owner, places.min(axis=1), places.max(axis=1), places[:, 0] > places[:, 1])
+        place[group] = max([u, v, u - v], key=np.ptp)
+    return _Edges(np.concatenate(ends), corners, code, line, owner, place)
 
 
-def _overlaps(edges: _Edges, key: npt.NDArray[np.uint64]) -> Ints:
-    """Pairs of edges of fragments with the same predictions, on two sides of a split, that share more than a point."""
+def _overlaps(edges: _Edges, key: Words) -> Ints:
+    """Pairs of edges of fragments with the same predictions, on two sides of a line, that share more than a corner."""
     pairs = []
+    low, high = edges.place.min(axis=1), edges.place.max(axis=1)
     split = np.flatnonzero(edges.code >= 0)
-    order = split[np.lexsort((edges.low[split], key[edges.owner[split]], edges.code[split] >> 1))]
-    line, name = edges.code[order] >> 1, key[edges.owner[order]]
+    order = split[np.lexsort((low[split], key[edges.owner[split]], edges.line[split]))]
+    line, name = edges.line[order], key[edges.owner[order]]
     cuts = np.flatnonzero((np.diff(line) != 0) | (name[1:] != name[:-1])) + 1
     for group in np.split(order, cuts):
         if group.size < 2:
             continue
         left, right = group[edges.code[group] % 2 == 0], group[edges.code[group] % 2 == 1]
-        overlap = np.minimum(edges.high[left][:, None], edges.high[right]) - np.maximum(
-            edges.low[left][:, None], edges.low[right]
-        )
-        a, b = np.nonzero(overlap > JOINED)
+        overlap = np.minimum(high[left][:, None], high[right]) - np.maximum(low[left][:, None], low[right])
+        a, b = np.nonzero(overlap > TOUCHING)
         pairs.append(np.column_stack([left[a], right[b]]))
     return np.concatenate(pairs) if pairs else np.empty((0, 2), dtype=np.int64)
 
 
-def _borders(edges: _Edges, pairs: Ints) -> tuple[Floats, Floats, Ints]:
-    """Parts of edges that no edge paired with them covers: begins, ends, fragments."""
-    both = np.concatenate([pairs, pairs[:, ::-1]])
-    both = both[np.argsort(both[:, 0], kind="stable")]
-    at = np.searchsorted(both[:, 0], np.arange(edges.code.size + 1))
-    alone = np.flatnonzero(np.diff(at) == 0)
-    begins, ends, owners = [edges.begin[alone]], [edges.end[alone]], [edges.owner[alone]]
-    for e in np.flatnonzero(np.diff(at) > 0):
-        others = both[at[e] : at[e + 1], 1]
-        others = others[np.argsort(edges.low[others])]
-        low, high = _ends(edges, int(e))
-        place, corner, gaps = edges.low[e], low, []
-        for o in others:
-            near, far = _ends(edges, o)
-            if edges.low[o] > place + JOINED:
-                gaps.append((corner, near))
-            if edges.high[o] > place:
-                place, corner = edges.high[o], far
-        if edges.high[e] > place + JOINED:
-            gaps.append((corner, high))
-        for a, b in gaps:
-            begins.append((b if edges.turned[e] else a)[None])
-            ends.append((a if edges.turned[e] else b)[None])
-            owners.append(edges.owner[e : e + 1])
-    return np.concatenate(begins), np.concatenate(ends), np.concatenate(owners)
+# ----------------------------------------------------------------------------------------------------------------------
+# Borders
 
 
-def _ends(edges: _Edges, e: int) -> tuple[Floats, Floats]:
-    """Low and high end of an edge."""
-    ends = edges.begin[e], edges.end[e]
-    return (ends[1], ends[0]) if edges.turned[e] else ends
+class _Border(NamedTuple):
+    """Stretches of lines between two corners that bound a cell, which lies on the left."""
+
+    cell: Ints
+    line: Ints
+    ends: Ints  # (n, 2) numbers of the corners
+    corners: Floats  # (m, 3)
 
 
-def _rings(begin: Floats, end: Floats) -> list[Floats]:
-    """Chain directed edges to closed rings, the outer one first."""
-    n = len(begin)
-    points = np.concatenate([begin, end])
-    near = cKDTree(_logs(points)).query_pairs(JOINED, output_type="ndarray")
-    graph = coo_array((np.ones(len(near)), (near[:, 0], near[:, 1])), shape=(2 * n, 2 * n))
-    _, corner = connected_components(graph, directed=False)
-    follow: dict[int, list[int]] = {}
-    for e in range(n):
-        if corner[e] != corner[n + e]:
-            follow.setdefault(int(corner[e]), []).append(e)
+def _border(edges: _Edges, cell: Ints) -> _Border:
+    """What is left of all edges when those that go opposite ways are taken out."""
+    _, first, number = np.unique(edges.ends, return_index=True, return_inverse=True)
+    number = number.reshape(-1, 2)
+    mine, line = (np.repeat(values, 2) for values in (cell[edges.owner], edges.line))
+    # A corner on a line of a cell is one stop, at the place where it was first seen.
+    stops = np.column_stack([mine, line, number.ravel()])
+    stops, seen, which = np.unique(stops, axis=0, return_index=True, return_inverse=True)
+    order = np.lexsort((edges.place.ravel()[seen], stops[:, 1], stops[:, 0]))
+    rank = np.empty(order.size, dtype=np.int64)
+    rank[order] = np.arange(order.size)
+    stops, which = stops[order], rank[which.ravel()].reshape(-1, 2)
+    # Edges that pass from each stop to the next, less those that come back.
+    passing = np.cumsum(np.bincount(which[:, 0], minlength=order.size) - np.bincount(which[:, 1], minlength=order.size))
+    at = np.repeat(np.arange(order.size), np.abs(passing))
+    forth = passing[at] > 0
+    ends = np.column_stack([np.where(forth, at, at + 1), np.where(forth, at + 1, at)])
+    return _Border(stops[at, 0], stops[at, 1], stops[ends, 2], edges.corners.reshape(-1, 3)[first])
+
+
+def _rings(border: _Border, cell: int) -> list[Floats]:
+    """The closed rings of the border of a cell, the outer one first."""
+    follow: dict[int, list[tuple[int, int]]] = {}
+    mine = border.cell == cell
+    for (a, b), line in zip(border.ends[mine].tolist(), border.line[mine].tolist(), strict=True):
+        follow.setdefault(a, []).append((b, line))
     rings = []
     while follow:
-        first = here = next(iter(follow))
-        ring = []
-        while here in follow:
-            e = follow[here].pop()
-            if not follow[here]:
-                del follow[here]
-            ring.append(begin[e])
-            here = int(corner[n + e])
-            if here == first:
-                break
-        rings.append(_straighten(np.array(ring)))
-    rings = [ring for ring in rings if len(ring) > 2]
+        ring = _follow(follow, next(iter(follow)))
+        kept = [a for (a, line), (_, before) in zip(ring, ring[-1:] + ring[:-1], strict=True) if line != before]
+        if len(kept) > 2:
+            rings.append(border.corners[kept])
     return sorted(rings, key=lambda ring: -_area(ring))
 
 
-def _straighten(ring: Floats) -> Floats:
-    """Leave out corners on the straight line between their neighbours."""
-    keep = list(range(len(ring)))
-    k = 0
-    while k < len(keep) and len(keep) > 2:
-        a, b, c = (ring[keep[(k + i) % len(keep)]] for i in (-1, 0, 1))
-        plus, minus = _triple(a, b, c)
-        if abs(plus - minus) <= JOINED * (plus + minus):
-            del keep[k]
-        else:
-            k += 1
-    return ring[keep]
-
-
-def _triple(a: Floats, b: Floats, c: Floats) -> tuple[float, float]:
-    """Positive and negative terms of det(a, b, c)."""
-    return (
-        float(a[0] * b[1] * c[2] + a[1] * b[2] * c[0] + a[2] * b[0] * c[1]),
-        float(a[0] * b[2] * c[1] + a[1] * b[0] * c[2] + a[2] * b[1] * c[0]),
-    )
+def _follow(follow: dict[int, list[tuple[int, int]]], first: int) -> list[tuple[int, int]]:
+    """Take stretches away from a corner on until it is reached again: the corners, each with the line that begins there."""
+    ring, here = [], first
+    while True:
+        there, line = follow[here].pop()
+        if not follow[here]:
+            del follow[here]
+        ring.append((here, line))
+        here = there
+        if here == first:
+            return ring
 
 
 def _area(ring: Floats) -> float:
@@ -360,17 +346,21 @@ def _log_area(piece):
     return 0.5 * total
 
 
-@entry
+@owner
 def _holds(piece, c):
-    """Whether a convex polygon holds a point."""
-    m = piece.shape[0]
+    """Whether a convex polygon holds a point, or has it on its border."""
+    m, h = piece.shape[0], np.empty(3)
     for i in range(m):
-        a, b = piece[i], piece[(i + 1) % m]
-        plus = (a[1] * b[2]) * c[0] + (a[2] * b[0]) * c[1] + (a[0] * b[1]) * c[2]
-        minus = (a[2] * b[1]) * c[0] + (a[0] * b[2]) * c[1] + (a[1] * b[0]) * c[2]
-        if plus - minus < -SAME * (plus + minus):
+        line_through(piece[i], piece[(i + 1) % m], h)
+        if side_of(h, c, ROUNDING) < 0:
             return False
     return True
+
+
+@entry
+def _is_in(piece, c):
+    """Whether a convex polygon holds a point (for Python)."""
+    return _holds(piece, c)
 
 
 @entry
@@ -395,7 +385,7 @@ def _depths(squares, corners, at, chords):
 
 def deepest(pieces: list[Floats], rings: list[Floats], window: Window) -> tuple[float, float]:
     """The costs deepest inside a cell, in decades within a window: squares that may hold them are quartered."""
-    pieces = [clipped for clipped in (_clipped(piece, window) for piece in pieces) if len(clipped) > 2]
+    pieces = [clipped for clipped in (_clipped(piece, window) for piece in pieces) if len(clipped) > 2] or pieces
     corners, at = np.concatenate(pieces), np.cumsum([0, *map(len, pieces)])
     chords = _border_chords(rings, window)
     logs = _logs(corners)

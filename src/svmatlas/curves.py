@@ -49,6 +49,7 @@ class Curves(NamedTuple):
     begin: Floats  # (S, 3)
     end: Floats  # (S, 3)
     point: Int32  # (S,) number of the point
+    line: npt.NDArray[np.int64]  # (S,) number of the line: pieces of one segment, cut by tiles, have the same
 
 
 def inner_rows(problem: Problem, X: Any) -> Floats:
@@ -73,6 +74,7 @@ class Tile(NamedTuple):
     begin: Floats  # (S, 3)
     end: Floats  # (S, 3)
     point: Int32  # (S,)
+    line: Bits  # (S,) name of the line
     names: Bits  # (S, 2) of begin and end if these are on a cut, else 0
     sides: npt.NDArray[np.int8]  # (S, 2) and on which side of the tile that is
     bounds: Bounds
@@ -104,7 +106,7 @@ class Collector:
         count, *arrays = _segments(vertices, facets.at, corners, facets.code, facets.key, _lines(region), beta, positive, rows)
         begin, end = (array[:count] for array in arrays[:2])
         kept = np.any(begin != end, axis=1) & ((begin[:, 2] > 0) | (end[:, 2] > 0))
-        begin, end, point, names, sides = (array[:count][kept] for array in arrays)
+        begin, end, point, line, names, sides = (array[:count][kept] for array in arrays)
         (a, b), (c, d) = tile
         p, q, l = self.costs.T
         held = np.flatnonzero((a * l <= p) & (p < b * l) & (c * l <= q) & (q < d * l))
@@ -112,7 +114,7 @@ class Collector:
         where = _find(vertices, facets.at, corners, inner)
         signs, margin = _signs(vertices, facets.at, corners, beta, rows, where, inner)
         edges = [_edges_of(facets, vertices, beta, corners, CUT + j) for j in range(len(region.sides)) if self.partial]
-        return Tile(begin, end, point, names, sides, tile, edges, held, signs, margin)
+        return Tile(begin, end, point, line, names, sides, tile, edges, held, signs, margin)
 
     def finish(self, undone: list[Bounds]) -> tuple[Curves, npt.NDArray[np.bool_], Floats]:
         """All curves, the signs (m, n + 1), and how far the costs (m,) are from any curve.
@@ -121,8 +123,9 @@ class Collector:
         array is the smallest score relative to |z||beta|, of those that do not vanish.
         """
         n = len(self.rows)
-        parts = [(tile.begin, tile.end, tile.point, tile.names) for tile in self.tiles]
-        parts.append((np.empty((0, 3)), np.empty((0, 3)), np.empty(0, np.int32), np.empty((0, 2), np.uint64)))
+        parts = [(tile.begin, tile.end, tile.point, tile.line, tile.names) for tile in self.tiles]
+        none = np.empty(0, np.uint64)
+        parts.append((np.empty((0, 3)), np.empty((0, 3)), np.empty(0, np.int32), none, none.reshape(0, 2)))
         for k, side in _shores([tile.bounds for tile in self.tiles], undone, self.bounds):
             tile = self.tiles[k]
             tile.names[tile.sides == side] = 0
@@ -131,8 +134,9 @@ class Collector:
             vertices, beta = edges.ends.reshape(2 * count, 3), edges.beta.reshape(2 * count, -1)
             ends = np.arange(2 * count, dtype=np.int32).reshape(count, 2)
             begin, end, point = _open_segments(vertices, ends, beta, _positive_bits(self.rows, beta), self.rows)
-            parts.append((begin, end, point, np.zeros((point.size, 2), np.uint64)))
-        begin, end, point, names = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+            own = np.arange(point.size, dtype=np.uint64) + np.uint64(sum(len(part[2]) for part in parts))
+            parts.append((begin, end, point, own, np.zeros((point.size, 2), np.uint64)))
+        begin, end, point, line, names = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         _join(begin, end, names)
         kept = np.any(begin != end, axis=1)
         signs, margin = np.zeros((len(self.costs), n + 1), dtype=bool), np.full(len(self.costs), np.inf)
@@ -140,7 +144,8 @@ class Collector:
         for tile in self.tiles:
             signs[tile.held, :n], signs[tile.held, n], margin[tile.held] = tile.positive, False, tile.margin
         to_user = self.problem.to_user
-        return Curves(to_user(begin[kept]), to_user(end[kept]), point[kept]), signs, margin
+        _, number = np.unique(line[kept], return_inverse=True)
+        return Curves(to_user(begin[kept]), to_user(end[kept]), point[kept], number.astype(np.int64)), signs, margin
 
 
 def _lines(region: Region) -> Bits:
@@ -265,9 +270,9 @@ def _name(code, key, lines, j):
 
 @entry
 def _segments(vertices, at, corners, code, key, lines, beta, positive, rows):
-    """Segments of all curves in all facets: their number, and arrays of begins, ends, points, names and sides with room."""
+    """Segments of all curves in all facets: their number, and arrays with room of begins, ends, points, lines, names, sides."""
     begin, end, point = np.empty((1024, 3)), np.empty((1024, 3)), np.empty(1024, np.int32)
-    names, sides = np.zeros((1024, 2), np.uint64), np.zeros((1024, 2), np.int8)
+    line, names, sides = np.zeros(1024, np.uint64), np.zeros((1024, 2), np.uint64), np.zeros((1024, 2), np.int8)
     count = 0
     first, first_name, first_side = np.empty(3), np.uint64(0), -1
     for f in range(at.size - 1):
@@ -293,6 +298,7 @@ def _segments(vertices, at, corners, code, key, lines, beta, positive, rows):
                                 begin = np.concatenate((begin, np.empty_like(begin)))
                                 end = np.concatenate((end, np.empty_like(end)))
                                 point = np.concatenate((point, np.empty_like(point)))
+                                line = np.concatenate((line, np.empty_like(line)))
                                 names = np.concatenate((names, np.empty_like(names)))
                                 sides = np.concatenate((sides, np.empty_like(sides)))
                             _crossing(vertices, beta, positive, rows, j, a, b, end[count])
@@ -302,14 +308,14 @@ def _segments(vertices, at, corners, code, key, lines, beta, positive, rows):
                                 opened = False
                             else:
                                 wrapped = count
-                            point[count] = j
+                            point[count], line[count] = j, mix(key[f]) ^ mix(np.uint64(j + 1))
                             count += 1
                         a = b
                     if wrapped >= 0:
                         _begin(begin, names, sides, wrapped, first, first_name, first_side)
                 mixed >>= np.uint64(1)
                 j += 1
-    return count, begin, end, point, names, sides
+    return count, begin, end, point, line, names, sides
 
 
 @entry

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from svmatlas.atlas import Atlas
 from svmatlas.explore import explore
+from svmatlas.features import decision_values
 from svmatlas.problem import Problem, check_bounds, make_problem, make_region
 from svmatlas.solve import ALARM, Solution, solve, solve_exactly
 from svmatlas.walk import state_at
@@ -31,6 +32,13 @@ def solve_at(problem: Problem, C_pos: float, C_neg: float) -> Solution:
         exact = solve_exactly(problem.data, region, state, c[0])
         solution = exact if exact.gap[0] < solution.gap[0] else solution
     return solution
+
+
+def decide_at(problem: Problem, X: Any, C_pos: float, C_neg: float) -> Floats:
+    """Decision values of rows by the classifier that is fitted to a problem with given costs."""
+    kernel = problem.features.kernel
+    model = AsymmetricSVC(bias=problem.features.bias, kernel=kernel.name)
+    return model._take(problem, solve_at(problem, C_pos, C_neg), C_pos, C_neg)._decide(X)
 
 
 class _SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -66,12 +74,12 @@ class _SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _decide(self, X: Any) -> Floats:
         """Decision values of rows that were checked."""
         if self._kernel.name == "linear":
-            return np.asarray(X @ self.coef_[0] + self.intercept_[0])
+            return decision_values(X, self.coef_[0], self.intercept_[0])
         if self._kernel.name == "precomputed":
             values = X[:, self.support_]
         else:
             values = self._kernel(X, self.support_vectors_) if self.support_.size else np.zeros((X.shape[0], 0))
-        return np.asarray(values @ self.dual_coef_[0] + self.intercept_[0])
+        return decision_values(values, self.dual_coef_[0], self.intercept_[0])
 
     def predict(self, X: Any) -> npt.NDArray[Any]:
         """Labels of rows.

@@ -41,6 +41,10 @@ LIFT = 2.0**-50
 """Scores are lifted to 1 and this times sqrt(number of terms) times the length of the terms: eight times the standard
 deviation of the rounding errors of a sum, so that they round to 1 or more whoever adds them up."""
 
+UNDECIDED = 2.0**-44
+"""A decision value below this (6e-14) times the sum of the sizes of its terms is zero: weights carry relative errors of some
+2^-50, and sums of thousands of terms as much again."""
+
 FEW_COLUMNS = 64
 """With no more columns than this rows are kept as they are, be they fewer: ties of integers then are ties exactly."""
 
@@ -121,6 +125,17 @@ def lift(scores: Floats, sizes: Floats, lossless: Flags, n_terms: int) -> Floats
     short = 1.0 + LIFT * np.sqrt(n_terms) * sizes - scores
     factors: Floats = 1.0 + np.max(np.where(lossless, short, 0.0), axis=1, initial=0.0)
     return factors
+
+
+def decision_values(X: Any, weights: Floats, offset: Any) -> Floats:
+    """Decision values ``X @ weights + offset``; what is not larger than its rounding error is zero.
+
+    On tied data a row may lie on the decision boundary for all costs of a facet. Its prediction is then that of zero, not of
+    a rounding error.
+    """
+    values = np.asarray(X @ weights + offset)
+    sizes = np.asarray(abs(X) @ np.abs(weights) + np.abs(offset))
+    return np.where(np.abs(values) <= UNDECIDED * sizes, 0.0, values)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

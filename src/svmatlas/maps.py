@@ -57,12 +57,11 @@ def _affine_maps(data, region, space, states, drift, jitter, accuracy, alpha, be
             refine(task)
             from_alpha, from_beta, level = ALPHA_HI, BETA_HI, ETA_DD
         for c in range(3):
-            error, square = task.bound[level, c], 0.0
+            error = task.bound[level, c]
             for j in range(beta.shape[2]):
-                square += task.column[from_beta, c, j] ** 2
-            if np.sqrt(square) > error:
-                for j in range(beta.shape[2]):
-                    beta[f, c, j] = task.column[from_beta, c, j]
+                b = task.column[from_beta, c, j]
+                if abs(b) > error:
+                    beta[f, c, j] = b
             for j in range(task.counts[SIZE]):
                 a = task.column[from_alpha, c, j]
                 if abs(a) > task.column[RHO, 0, j] * error:

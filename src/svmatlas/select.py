@@ -30,6 +30,7 @@ from svmatlas.survey import Surveyor
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
+Words = npt.NDArray[np.uint64]
 Rule = str | Callable[[list[Cell]], int]
 
 SMALL = 2000
@@ -381,7 +382,10 @@ def _assemble(
     pieces = np.concatenate([np.hstack([c.begin, c.end]) for c in curves])
     owner = np.concatenate([c.point + first[k] for k, c in enumerate(curves)]).astype(np.int32)
     codes = -1 - np.roll(np.arange(len(polygon), dtype=np.int64), -1)
-    box = Box(polygon, codes, pieces, owner, seats[seat], positive, counts, np.zeros(1, dtype=np.uint64))
+    names, key = np.arange(len(polygon), dtype=np.uint64), np.zeros(1, dtype=np.uint64)
+    n_lines = np.cumsum([0, *(c.line.max(initial=-1) + 1 for c in curves)])
+    lines = np.concatenate([c.line + n_lines[k] for k, c in enumerate(curves)])
+    box = Box(polygon, names, codes, pieces, owner, lines, seats[seat], positive, counts, key)
     n_curves = int(np.setdiff1d(owner, judge.unknown).size)
     return Plane(box, judge, bounds, n_curves)
 
@@ -398,12 +402,14 @@ class Found(NamedTuple):
     n_boxes: int
 
 
-def fresh_best(n_front: int = 0) -> Best:
-    """Nothing has been reached."""
-    score = np.array([-np.inf, np.inf])
+def fresh_best(n_front: int = 0, refuted: Words | None = None) -> Best:
+    """Nothing has been reached; ``refuted``: see Best."""
+    none, zero = np.empty(0, dtype=np.uint64), np.zeros(1, dtype=np.uint64)
+    random = np.array([88172645463325252], dtype=np.uint64)
     return Best(
-        score, np.full(n_front, -1, dtype=np.int64), np.array([88172645463325252], dtype=np.uint64), np.zeros(1, np.int64)
-    )
+        np.array([-np.inf, np.inf]), np.full(n_front, -1, dtype=np.int64), random, np.zeros(1, np.int64),
+        none if refuted is None else refuted, zero,
+    )  # fmt: skip
 
 
 def search(plane: Plane, best: Best, deadline: float, bar: Any) -> Found:

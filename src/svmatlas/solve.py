@@ -23,6 +23,9 @@ States = npt.NDArray[np.int8]
 CHUNK = 256
 """Solutions computed at once: some (256, 3, N) arrays."""
 
+CANCELLED = 2.0**-50
+"""A weight below this times the size of the three terms that it is the sum of is zero: each term carries a few roundings."""
+
 ALARM = 1e-11
 """Relative duality gap of a solution beyond which a better one is looked for: rounding leaves some 1e-14."""
 
@@ -60,7 +63,10 @@ def solution_maps(data: Data, region: Region, state: States) -> tuple[Floats, Fl
 def _evaluate(data: Data, region: Region, states: States, c: Floats) -> tuple[Floats, Floats]:
     """Alpha times l on M, and beta."""
     alpha_map, beta_map = affine_maps(data, region, states, jitter=0.0, accuracy=0.0)
-    return np.einsum("kci,kc->ki", alpha_map, c), np.einsum("kcj,kc->kj", beta_map, c / c[:, L, None])
+    terms = beta_map * (c / c[:, L, None])[:, :, None]
+    beta = terms.sum(axis=1)
+    beta[np.abs(beta) <= CANCELLED * np.abs(terms).sum(axis=1)] = 0.0
+    return np.einsum("kci,kc->ki", alpha_map, c), beta
 
 
 def _solve(data: Data, states: States, c: Floats, alpha: Floats, beta: Floats) -> Solution:
