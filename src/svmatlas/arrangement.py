@@ -95,7 +95,7 @@ class Best(NamedTuple):
     front: Ints  # (n_neg + 1,) most true positives with at most so many false positives, -1 for none
     random: Words  # (1,)
     splits: Ints  # (1,) number of splits that follow no segment
-    refuted: Words  # keys of predictions that the models did not confirm where they were tried: seeing them reaches nothing
+    refuted: Words  # keys of predictions that are made by no models, but by rounding and jitter only
     key: Words  # (1,) key of the predictions with the best score
 
 
@@ -134,11 +134,19 @@ def _optimistic(judge, points, positive, counts, seen, out):
 
 
 @owner
-def _note(judge, best, counts, key):
-    """The predictions at some costs have been seen."""
+def _is_refuted(best, key):
+    """Whether no models make the predictions with a key."""
     for refuted in best.refuted:
         if key[0] == refuted:
-            return
+            return True
+    return False
+
+
+@owner
+def _note(judge, best, counts, key):
+    """The predictions at some costs have been seen."""
+    if _is_refuted(best, key):
+        return
     if best.front.size == 0:
         score = mean_score(judge, counts)
         if score > best.score[0]:
@@ -500,7 +508,7 @@ def fragments_of(judge, best, box):
         if len(children) == 0:
             if not _is_known(judge, box):
                 unknown = max(unknown, mean_score(judge, counts))
-            elif _promising(judge, best, box.counts):
+            elif _promising(judge, best, box.counts) and not _is_refuted(best, box.key):
                 out.append(box)
             continue
         # The half with the better seat is searched first.

@@ -38,6 +38,10 @@ SAME."""
 ROUNDING = 2.0**-48
 """Relative distance up to which a point is on an edge: corners and points carry a few roundings."""
 
+NARROW = 2.0**-26
+"""Width of a cell in barycentric coordinates (p, q, l) below which its models are asked: curves are good to 2e-10 there, and
+the jitter moves them by 1e-13 times the conditioning."""
+
 FAR = 2.0**-200
 """Costs below this share of the largest, and its inverse, stand for zero and infinity in logarithms."""
 
@@ -88,6 +92,8 @@ class Cell:
         The cell touches a side of the region other than the axes and infinity: better costs may lie beyond.
     center : (float, float)
         The costs (C+, C-) deepest inside the cell, in decades and within the window.
+    key : int
+        Name of the predictions: cells with the same key have the same.
 
     """
 
@@ -99,12 +105,18 @@ class Cell:
     area: float
     unbounded: bool
     at_edge: bool
+    key: int = field(repr=False)
     _window: Window = field(repr=False)
 
     @cached_property
     def center(self) -> tuple[float, float]:
         """The costs deepest inside."""
         return deepest(self.pieces, [self.polygon, *self.holes], self._window)
+
+    @property
+    def is_narrow(self) -> bool:
+        """Whether rounding and jitter alone may have made the cell."""
+        return not any(_area(piece) > NARROW * _diameter(piece) for piece in self.pieces)
 
     def contains(self, C_pos: float, C_neg: float) -> bool:
         """Whether some costs lie in the cell or on its border."""
@@ -253,6 +265,12 @@ def _area(ring: Floats) -> float:
     """Signed area in barycentric coordinates."""
     ring = ring / ring.sum(axis=1, keepdims=True)
     return float(np.einsum("j,ij->", ring[0], np.cross(ring, np.roll(ring, -1, axis=0))))
+
+
+def _diameter(ring: Floats) -> float:
+    """Largest distance of corners in barycentric coordinates."""
+    ring = ring / ring.sum(axis=1, keepdims=True)
+    return float(np.linalg.norm(ring[:, None] - ring, axis=2).max())
 
 
 def _logs(c: Floats) -> Floats:

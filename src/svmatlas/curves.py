@@ -270,7 +270,7 @@ def _name(code, key, lines, j):
 
 @entry
 def _segments(vertices, at, corners, code, key, lines, beta, positive, rows):
-    """Segments of all curves in all facets: their number, and arrays with room of begins, ends, points, lines, names, sides."""
+    """Segments of all curves in all facets: their number; arrays, with room, of begins, ends, points, lines, names, sides."""
     begin, end, point = np.empty((1024, 3)), np.empty((1024, 3)), np.empty(1024, np.int32)
     line, names, sides = np.zeros(1024, np.uint64), np.zeros((1024, 2), np.uint64), np.zeros((1024, 2), np.int8)
     count = 0

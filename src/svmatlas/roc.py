@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from svmatlas.arrangement import Box
 from svmatlas.cells import Cell
 from svmatlas.problem import check_bounds
 from svmatlas.progress import make_bar
 from svmatlas.scoring import accuracy
-from svmatlas.select import fresh_best, make_cells, make_folds, make_plane, search
+from svmatlas.select import Plane, fresh_best, make_cells, make_folds, make_plane, search
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -122,14 +123,41 @@ def roc_frontier(
         n_pos, n_neg = int(plane.judge.fold_pos.sum()), int(plane.judge.fold_neg.sum())
         if n_pos == 0 or n_neg == 0:
             raise ValueError("the held-out rows hold one class only")
-        fragments = search(plane, fresh_best(n_neg + 1), np.inf, bar).fragments
-    counts = np.array([box.counts.sum(axis=1) for box in fragments])
-    points, which = np.unique(np.column_stack([n_neg - counts[:, 1], counts[:, 0]]), axis=0, return_inverse=True)
-    fp, tp = points.T
-    cells = [make_cells(plane, [fragments[i] for i in np.flatnonzero(which.ravel() == k)]) for k in range(len(points))]
+        points, cells = _confirmed_points(plane, n_neg, bar)
+    fp, tp = np.array(points).T
     costs = np.array([group[0].center for group in cells])
     hull, area = _hull(fp / n_neg, tp / n_pos)
     return Frontier(fp / n_neg, tp / n_pos, fp, tp, costs[:, 0], costs[:, 1], cells, hull, area, n_pos, n_neg)
+
+
+def _confirmed_points(plane: Plane, n_neg: int, bar: Any) -> tuple[list[tuple[int, int]], list[list[Cell]]]:
+    """The frontier as pairs (fp, tp) in ascending order, and the cells of each, the first confirmed by the models.
+
+    A pair that no models reach is left out of the next search.
+    """
+    refuted = np.empty(0, dtype=np.uint64)
+    while True:
+        groups: dict[tuple[int, int], list[Box]] = {}
+        for box in search(plane, fresh_best(n_neg + 1, refuted), np.inf, bar).fragments:
+            tp, tn = box.counts.sum(axis=1).tolist()
+            groups.setdefault((n_neg - tn, tp), []).append(box)
+        points = sorted(groups)
+        cells = [_confirmed_cells(plane, n_neg, point, groups[point]) for point in points]
+        wrong = [box.key[0] for point, group in zip(points, cells, strict=True) if not group for box in groups[point]]
+        if not wrong:
+            return points, cells
+        refuted = np.union1d(refuted, np.array(wrong, dtype=np.uint64))
+
+
+def _confirmed_cells(plane: Plane, n_neg: int, point: tuple[int, int], fragments: list[Box]) -> list[Cell]:
+    """The cells of a pair (fp, tp) from the first on at whose center the models reach it."""
+    cells = make_cells(plane, fragments)
+    while cells:
+        tp, tn = plane.model_counts(*cells[0].center).sum(axis=1).tolist()
+        if (n_neg - tn, tp) == point:
+            break
+        cells.pop(0)
+    return cells
 
 
 def _hull(fpr: Floats, tpr: Floats) -> tuple[Ints, float]:

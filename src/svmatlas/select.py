@@ -3,6 +3,10 @@
 Each fold's training rows give a map (explore.py), its held-out rows zero curves in it (curves.py). The curves of all folds
 are laid over each other and the cells between them searched by branch and bound (arrangement.py); what is best is put together
 to cells (cells.py).
+
+Curves carry rounding errors, and the jitter that splits ties. So the costs that are returned are first given to models: each
+fold is fitted at them, and must score what the curves claim. A claim that the models do not confirm is dropped, and the search
+is done again without it.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ import heapq
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +26,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d, in
 from svmatlas.arrangement import EQUAL, Best, Box, Judge, bound_of, counts_at, fragments_of, halve, is_promising
 from svmatlas.cells import Cell, Parts, Window, area_within, join, make_window
 from svmatlas.curves import Collector, Curves, inner_rows
+from svmatlas.estimators import decide_at
 from svmatlas.explore import count_jobs, first_state
 from svmatlas.problem import Bounds, Problem, check_bounds, check_rows, make_problem, make_region
 from svmatlas.progress import make_bar
@@ -115,6 +120,19 @@ class Selection:
         return scores[0] if p.ndim == 0 else scores
 
 
+class Holdout(NamedTuple):
+    """The training rows of a fold as a problem, and its held-out rows."""
+
+    problem: Problem
+    X: Any
+    positive: npt.NDArray[np.bool_]
+
+    def counts(self, C_pos: float, C_neg: float) -> tuple[int, int]:
+        """True positives and true negatives of the model with these costs."""
+        positive = decide_at(self.problem, self.X, C_pos, C_neg) > 0
+        return int(np.sum(positive & self.positive)), int(np.sum(~positive & ~self.positive))
+
+
 class Plane(NamedTuple):
     """All curves of all folds, and how predictions become scores."""
 
@@ -122,6 +140,16 @@ class Plane(NamedTuple):
     judge: Judge
     bounds: Bounds
     n_curves: int
+    holdouts: list[Holdout]
+
+    def model_counts(self, C_pos: float, C_neg: float) -> npt.NDArray[np.int64]:
+        """True positives and true negatives (2, K) of the models with these costs: each fold is fitted."""
+        return np.array([holdout.counts(C_pos, C_neg) for holdout in self.holdouts], dtype=np.int64).T
+
+    def confirms(self, cell: Cell) -> bool:
+        """Whether the models at the center of a cell have the scores that the curves claim."""
+        scores = self.fold_scores(self.model_counts(*cell.center)[None])[0]
+        return bool(np.allclose(scores, cell.fold_scores, rtol=0.0, atol=EQUAL))
 
     def fold_scores(self, counts: npt.NDArray[np.int64]) -> Floats:
         """Scores (n, K) of counts (n, 2, K)."""
@@ -209,21 +237,27 @@ def select(
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         model = {"bias": bias, "random_state": random_state, **kind}
         plane = make_plane(folds, get_score(scoring), model, check_bounds(region), n_jobs, deadline, bar)
-        best = fresh_best()
-        found = search(plane, best, deadline, bar)
-        n_boxes, fragments = found.n_boxes, found.fragments
+        found = find_best(plane, deadline, bar)
+        cells, n_boxes = found.cells, found.n_boxes
         if rule == "one_se":
-            best.score[1] = best.score[0] - _standard_error(plane, fragments)
+            best = fresh_best(refuted=found.refuted)
+            best.score[:] = found.best_score, found.best_score - _standard_error(found.cells)
             more = search(plane, best, deadline, bar)
-            n_boxes, fragments = n_boxes + more.n_boxes, more.fragments
-    cells = make_cells(plane, fragments)
-    cell = cells[_choose(rule, cells)]
-    top = max(c.score for c in cells)
-    certified = bool(found.upper_bound <= top + EQUAL)
+            cells, n_boxes = make_cells(plane, more.fragments), n_boxes + more.n_boxes
+        cell = _recommend(plane, rule, cells)
     return Selection(
-        top, *cell.center, cell.fold_scores, cell, cells, top if certified else found.upper_bound, certified, plane.n_curves,
+        found.best_score, *cell.center, cell.fold_scores, cell, cells, found.upper_bound, found.certified, plane.n_curves,
         n_boxes, folds.classes, plane,
     )  # fmt: skip
+
+
+def _recommend(plane: Plane, rule: Rule, cells: list[Cell]) -> Cell:
+    """The cell that a rule chooses. Cells that the models do not confirm are taken off the list."""
+    while True:
+        cell = cells[_choose(rule, cells)]
+        if len(cells) == 1 or plane.confirms(cell):
+            return cell
+        cells.remove(cell)
 
 
 def _choose(rule: Rule, cells: list[Cell]) -> int:
@@ -238,11 +272,10 @@ def _choose(rule: Rule, cells: list[Cell]) -> int:
     return int(index)
 
 
-def _standard_error(plane: Plane, fragments: list[Box]) -> float:
+def _standard_error(cells: list[Cell]) -> float:
     """Standard error of the mean over folds, the least of the best cells."""
-    scores = plane.fold_scores(np.array([box.counts for box in fragments]))
-    n = scores.shape[1]
-    return float(np.min(scores.std(axis=1, ddof=1)) / np.sqrt(n)) if n > 1 else 0.0
+    n = cells[0].fold_scores.size
+    return float(min(cell.fold_scores.std(ddof=1) for cell in cells) / np.sqrt(n)) if n > 1 else 0.0
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -309,7 +342,7 @@ def make_plane(
     seats = _seats(polygon)
     y = folds.positive.astype(int)
     tables = [make_table(score, int(y[test].sum()), int(test.size - y[test].sum())) for _, test in _checked(folds, score)]
-    curves, signs, margins, points = [], [], [], []
+    curves, signs, margins, points, holdouts = [], [], [], [], []
     for k, (train, test) in enumerate(folds.splits):
         _show(bar, f"fold {k + 1} of {len(folds.splits)}")
         left = max(0.9 * (deadline - time.monotonic()) / (len(folds.splits) - k), 1e-3)
@@ -326,7 +359,8 @@ def make_plane(
         signs.append(positive)
         margins.append(margin)
         points.append(counts)
-    return _assemble(polygon, bounds, folds, tables, curves, signs, np.min(margins, axis=0), points, seats)
+        holdouts.append(Holdout(problem, X_test, folds.positive[test]))
+    return _assemble(polygon, bounds, folds, tables, curves, signs, np.min(margins, axis=0), points, seats, holdouts)
 
 
 def _follow_curves(
@@ -360,6 +394,7 @@ def _seats(polygon: Floats) -> Floats:
 def _assemble(
     polygon: Floats, bounds: Bounds, folds: Folds, tables: list[Floats], curves: list[Curves],
     signs: list[npt.NDArray[np.bool_]], margin: Floats, points: list[npt.NDArray[np.int32]], seats: Floats,
+    holdouts: list[Holdout],
 ) -> Plane:  # fmt: skip
     """Number the points of all folds, and start at the seat that is furthest from all curves."""
     seat = int(np.argmax(margin))
@@ -387,7 +422,7 @@ def _assemble(
     lines = np.concatenate([c.line + n_lines[k] for k, c in enumerate(curves)])
     box = Box(polygon, names, codes, pieces, owner, lines, seats[seat], positive, counts, key)
     n_curves = int(np.setdiff1d(owner, judge.unknown).size)
-    return Plane(box, judge, bounds, n_curves)
+    return Plane(box, judge, bounds, n_curves, holdouts)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -438,6 +473,61 @@ def search(plane: Plane, best: Best, deadline: float, bar: Any) -> Found:
     return Found(fragments, float(max(best.score[0], unknown, left)), n_boxes)
 
 
+class Confirmed(NamedTuple):
+    """The best cells that the models confirm; none if no part of the plane is explored in all folds."""
+
+    cells: list[Cell]
+    upper_bound: float
+    n_boxes: int
+    refuted: Words  # keys of predictions that no models make
+
+    @property
+    def best_score(self) -> float:
+        """The score of the cells."""
+        return self.cells[0].score
+
+    @property
+    def certified(self) -> bool:
+        """Whether no costs can have a higher score."""
+        return self.upper_bound <= self.best_score
+
+
+def find_best(plane: Plane, deadline: float, bar: Any) -> Confirmed:
+    """Search for the best cells until the models confirm some. What they do not is left out of the next search."""
+    refuted, n_boxes = np.empty(0, dtype=np.uint64), 0
+    while True:
+        best = fresh_best(refuted=refuted)
+        found = search(plane, best, deadline, bar)
+        n_boxes += found.n_boxes
+        candidates = make_cells(plane, found.fragments)
+        cells = _confirmed(plane, candidates)
+        if not cells and candidates and time.monotonic() > deadline:
+            cells = [_corrected(plane, candidates[0])]
+        if cells:
+            top = cells[0].score
+            bound = found.upper_bound if found.upper_bound > top + EQUAL else top
+            return Confirmed(cells, bound, n_boxes, refuted)
+        if not candidates and best.score[0] == -np.inf:
+            return Confirmed([], found.upper_bound, n_boxes, refuted)
+        keys = [cell.key for cell in candidates] or best.key.tolist()
+        refuted = np.concatenate([refuted, np.array(keys, dtype=np.uint64)])
+
+
+def _confirmed(plane: Plane, cells: list[Cell]) -> list[Cell]:
+    """Cells that the models confirm: the first of them, and others that rounding or jitter may have made."""
+    confirmed: list[Cell] = []
+    for cell in cells:
+        if (confirmed and not cell.is_narrow) or plane.confirms(cell):
+            confirmed.append(cell)
+    return confirmed
+
+
+def _corrected(plane: Plane, cell: Cell) -> Cell:
+    """A cell with the scores of the models at its center."""
+    scores = plane.fold_scores(plane.model_counts(*cell.center)[None])[0]
+    return replace(cell, score=float(scores.mean()), fold_scores=scores)
+
+
 def make_cells(plane: Plane, fragments: list[Box]) -> list[Cell]:
     """Cells from fragments, the largest first."""
     parts = join(fragments)
@@ -454,7 +544,7 @@ def _make_cell(plane: Plane, part: Parts, window: Window, natural: npt.NDArray[n
     at_edge = any(not natural[side] for side in part.sides)
     return Cell(
         part.rings[0], part.rings[1:], pieces, float(scores.mean()), scores, area_within(pieces, window), unbounded, at_edge,
-        window,
+        int(part.boxes[0].key[0]), window,
     )  # fmt: skip
 
 
