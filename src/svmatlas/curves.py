@@ -37,7 +37,10 @@ Int32 = npt.NDArray[np.int32]
 Bits = npt.NDArray[np.uint64]
 
 ZERO = 2.0**-33
-"""Scores below this (1e-10) times |z||beta| are zero: what the jitter of 1e-13 and conditioning may make of a true zero."""
+"""Scores below this (1e-10) times |z||beta| are zero: what the jitter of 1e-13 and conditioning may make of a true zero.
+
+Lengths are taken with all columns scaled to the same size: a column of numbers around 1e9 has small weights, and would hide
+the scores that the other columns make."""
 
 CHUNK = 4096
 """Vertices whose scores are computed at once."""
@@ -91,7 +94,8 @@ class Collector:
         self.problem = problem
         self.bounds = bounds
         self.region = make_region(bounds, problem.cost_exponent)
-        self.rows = rows
+        self.column_size = _column_sizes(problem.data.rows)
+        self.rows = rows / self.column_size
         self.costs = costs
         self.partial = partial  # may tiles be missing?
         self.tiles: list[Tile] = []
@@ -101,7 +105,7 @@ class Collector:
         if facets.outcome != CLOSED:
             return None
         region, rows = make_tile(tile, self.problem.cost_exponent, self.region), self.rows
-        vertices, beta, corners = facets.corner, facets.beta, facets.vertex
+        vertices, beta, corners = facets.corner, facets.beta * self.column_size, facets.vertex
         positive = _positive_bits(rows, beta)
         count, *arrays = _segments(vertices, facets.at, corners, facets.code, facets.key, _lines(region), beta, positive, rows)
         begin, end = (array[:count] for array in arrays[:2])
@@ -146,6 +150,13 @@ class Collector:
         to_user = self.problem.to_user
         _, number = np.unique(line[kept], return_inverse=True)
         return Curves(to_user(begin[kept]), to_user(end[kept]), point[kept], number.astype(np.int64)), signs, margin
+
+
+def _column_sizes(rows: Floats) -> Floats:
+    """The power of two nearest to the root mean square of each column; 1 for a column of zeros."""
+    size = np.sqrt(np.mean(rows**2, axis=0)) if len(rows) else np.zeros(rows.shape[1])
+    power: Floats = np.exp2(np.rint(np.log2(np.where(size > 0, size, 1.0))))
+    return power
 
 
 def _lines(region: Region) -> Bits:
