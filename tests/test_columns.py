@@ -58,7 +58,7 @@ def test_columns_are_matched_by_name(atlas, kind):
 
 def test_columns_of_one_name_are_an_error_if_they_are_wanted(atlas):
     twice = pd.DataFrame(np.column_stack([X, X]), columns=["a", "b", "c", "b", "x", "x"])
-    with pytest.raises(ValueError, match="more than one column 'b'$"):
+    with pytest.raises(ValueError, match=r"more than one column 'b'$"):
         atlas.decision_function(twice, 1, 1)
     others = pd.DataFrame(np.column_stack([X, X]), columns=["a", "b", "c", "x", "x", "x"])
     np.testing.assert_array_equal(atlas.decision_function(others, *COSTS), atlas.decision_function(X, *COSTS))

@@ -20,6 +20,12 @@ def put(path, text="new"):
         draft.write_text(text)
 
 
+def fail_half_way(path):
+    with replacing(path) as draft:
+        draft.write_text("half")
+        raise RuntimeError("half way")
+
+
 def mode(path):
     return stat.S_IMODE(os.stat(path).st_mode)
 
@@ -84,19 +90,18 @@ def test_what_is_no_regular_file_is_refused(tmp_path):
                 act(tmp_path / name)
     assert stat.S_ISFIFO(os.stat(tmp_path / "fifo").st_mode)
     assert stat.S_ISCHR(os.stat(os.devnull).st_mode)
-    with pytest.raises(FileNotFoundError, match="the folder .*nowhere does not exist"):
+    with pytest.raises(FileNotFoundError, match=r"the folder .*nowhere does not exist"):
         check_goal(tmp_path / "nowhere" / "file")
     (tmp_path / "lost").symlink_to(tmp_path / "nowhere" / "file")
-    with pytest.raises(FileNotFoundError, match="the folder .*nowhere does not exist"):
+    with pytest.raises(FileNotFoundError, match=r"the folder .*nowhere does not exist"):
         check_goal(tmp_path / "lost")
 
 
 def test_an_error_leaves_the_old_file(tmp_path):
     path = tmp_path / "file"
     path.write_text("old")
-    with pytest.raises(RuntimeError, match="half way"), replacing(path) as draft:
-        draft.write_text("half")
-        raise RuntimeError("half way")
+    with pytest.raises(RuntimeError, match="half way"):
+        fail_half_way(path)
     assert path.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
