@@ -217,6 +217,8 @@ def test_plot(run, folder):
     assert mpl.image.imread(folder / "map.png").shape[2] == 4
     assert run("plot", "plain.atlas", "-o", "map.svg", "--scale", "triangle", "--dpi", 40)[0] == 0
     assert (folder / "map.svg").read_text().startswith("<?xml")
+    assert run("plot", "plain.atlas", "-o", "map", "--dpi", 40)[0] == 0
+    assert (folder / "map").read_bytes().startswith(b"\x89PNG")
 
 
 def test_validate(run, folder):

@@ -151,6 +151,22 @@ def test_a_classifier_of_a_standardized_map_can_be_fitted_again(scaled):
     np.testing.assert_array_equal(model.predict(named("pandas")), again.predict(named("pandas")))
 
 
+def test_tiles_and_estimates_of_a_standardized_map(scaled):
+    region = ((0.5, 1.5), (0.5, 1.5))
+    for tile in svmatlas.tiles(X, Y, standardize=True, region=region):
+        costs = tile.region[0][0], tile.region[1][0]
+        np.testing.assert_allclose(tile.decision_function(X, *costs), scaled.decision_function(X, *costs), atol=1e-9)
+    whole, plain = svmatlas.estimate(X, Y, standardize=True), svmatlas.estimate(X, Y)
+    assert whole.n_facets == svmatlas.estimate(StandardScaler().fit_transform(X), Y).n_facets != plain.n_facets
+
+
+def test_the_scaling_cannot_be_changed(scaled):
+    with pytest.raises(ValueError, match="read-only"):
+        scaled.columns.scale[0] = 1.0
+    with pytest.raises(AttributeError):
+        scaled.columns.names = None
+
+
 def test_kernels_of_standardized_rows(tmp_path):
     atlas = svmatlas.explore(X, Y, kernel="rbf", standardize=True)
     Z = StandardScaler().fit_transform(X)

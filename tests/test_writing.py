@@ -126,7 +126,7 @@ def test_drafts_of_killed_processes_are_removed_and_no_others(tmp_path):
         assert draft.read_text() == "half"  # its process is at work
         process.send_signal(signal.SIGKILL)
     assert draft.exists()
-    others = [tmp_path / ".file.txt.draft-of-mine", tmp_path / ".file.draft-0123456789abcdef0123456789abcdef.txt"]
+    others = [tmp_path / ".file.txt.draft-of-mine", tmp_path / ".file.draft-0123456789abcdef0123456789abcdef"]
     for other in others:
         other.write_text("other")
     put(tmp_path / "another.txt")

@@ -312,7 +312,7 @@ def _plot(arguments: argparse.Namespace) -> int:
         events=arguments.events, rays=arguments.ray,
     )  # fmt: skip
     with replacing(arguments.output) as draft:
-        display.figure_.savefig(draft, dpi=arguments.dpi)
+        display.figure_.savefig(draft, format=Path(arguments.output).suffix[1:] or "png", dpi=arguments.dpi)
     _report(arguments, {"picture": arguments.output}, f"written to {arguments.output}")
     return OK
 

@@ -41,6 +41,11 @@ class Columns:
     center: Floats | None = None
     scale: Floats | None = None
 
+    def __post_init__(self) -> None:
+        for array in (self.center, self.scale):
+            if array is not None:
+                array.flags.writeable = False
+
     def in_order(self, X: Any) -> Any:
         """The named columns of a data frame, in the order of the atlas. Rows without names are returned as they are."""
         given = column_names(X)

@@ -79,5 +79,5 @@ def _draw(folder: Path, atlas: svmatlas.Atlas, selection: svmatlas.Selection) ->
     }
     for name, (what, display) in pictures.items():
         with replacing(folder / name) as draft:
-            display.figure_.savefig(draft, dpi=120)
+            display.figure_.savefig(draft, format="png", dpi=120)
         print(f"   {name:14} {what}")

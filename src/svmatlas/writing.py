@@ -31,7 +31,7 @@ def check_goal(path: PathLike) -> None:
 
 @contextmanager
 def replacing(path: PathLike) -> Iterator[Path]:
-    """A draft to write to, with the suffix of the goal, that takes the place of the goal if all goes well.
+    """A draft to write to, which takes the place of the file at a path if all goes well.
 
     If anything goes wrong, an older file stays as it was and the draft is removed.
     """
@@ -82,14 +82,14 @@ def _copy_access(old: os.stat_result, draft: Path) -> None:
 # Drafts
 
 
-def _draft_name(goal: Path, word: str) -> str:
-    return f".{goal.name}.draft-{word}{goal.suffix}"
+def _draft_prefix(goal: Path) -> str:
+    return f".{goal.name}.draft-"
 
 
 def _open_draft(goal: Path, mode: int) -> tuple[Path, IO[bytes]]:
     """A new empty draft and its file, open and locked."""
     while True:
-        draft = goal.with_name(_draft_name(goal, uuid.uuid4().hex))
+        draft = goal.with_name(_draft_prefix(goal) + uuid.uuid4().hex)
         held = open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115
         if _lock(held) and draft.exists():
             return draft, held
@@ -113,8 +113,7 @@ def _remove_stale(goal: Path) -> None:
     """Remove the drafts of this goal that nobody holds. Those that cannot be locked or removed stay."""
     if fcntl is None:
         return
-    before, after = map(re.escape, _draft_name(goal, "\0").split("\0"))
-    names = re.compile(f"{before}[0-9a-f]{{32}}{after}")
+    names = re.compile(re.escape(_draft_prefix(goal)) + "[0-9a-f]{32}")
     with suppress(OSError):
         for name in filter(names.fullmatch, os.listdir(goal.parent)):
             _remove_if_free(goal.with_name(name))
