@@ -64,6 +64,14 @@ def test_columns_of_one_name_are_an_error_if_they_are_wanted(atlas):
     np.testing.assert_array_equal(atlas.decision_function(others, *COSTS), atlas.decision_function(X, *COSTS))
 
 
+def test_columns_may_have_the_names_of_methods():
+    names = ["select", "column_names", "columns"]
+    atlas = svmatlas.explore(pd.DataFrame(X, columns=names), Y)
+    assert atlas.columns.names == tuple(names)
+    turned = pd.DataFrame(X[:, ::-1], columns=names[::-1])
+    np.testing.assert_array_equal(atlas.decision_function(turned, *COSTS), atlas.decision_function(X, *COSTS))
+
+
 def test_names_that_occur_twice_in_the_map_have_to_be_in_its_order():
     assert match_names(["a", "b", "a"], ["a", "b", "a"]) == [0, 1, 2]
     for given in (["a", "a", "b"], ["b", "a"]):

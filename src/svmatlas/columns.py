@@ -52,7 +52,7 @@ class Columns:
         if self.names is None or given is None or given == self.names:
             return X
         match_names(self.names, given)
-        return X.select(list(self.names)) if hasattr(X, "select") else X[list(self.names)]
+        return X.select(list(self.names)) if hasattr(type(X), "select") else X[list(self.names)]
 
     def standardized(self, X: Any) -> Any:
         """Rows (k, n_features) in the units of the engine."""
@@ -95,7 +95,8 @@ class Columns:
 
 def column_names(X: Any) -> tuple[str, ...] | None:
     """Names of the columns of a data frame. None if X has none, or if not all of them are text."""
-    names = getattr(X, "column_names", getattr(X, "columns", None))  # Arrow's tables; pandas and polars
+    arrow = hasattr(type(X), "column_names")  # asked of the type: in pandas a column may have this name
+    names = X.column_names if arrow else getattr(X, "columns", None)
     try:
         found = tuple(names) if names is not None else ()
     except TypeError:
