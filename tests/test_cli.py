@@ -55,7 +55,8 @@ def test_a_map_holds_what_was_explored(folder, atlas):
     loaded = svmatlas.load(folder / "plain.atlas")
     np.testing.assert_array_equal(loaded.vertices, atlas.vertices)
     np.testing.assert_array_equal(loaded.edge_events, atlas.edge_events)
-    assert loaded.notes == {"names": ["a", "b", "c"]}
+    assert loaded.columns.names == ("a", "b", "c")
+    assert loaded.notes == {}
 
 
 def test_info(run, atlas):
@@ -66,6 +67,8 @@ def test_info(run, atlas):
     assert facts["labels"] == ["no", "yes"]
     assert facts["region"] == [[0.0, None], [0.0, None]]
     assert (facts["rows"], facts["features"], facts["standardized"]) == (20, 3, False)
+    assert facts["names"] == ["a", "b", "c"]
+    assert json.loads(run("info", "scaled.atlas", "--json")[1])["standardized"] is True
     assert f"{atlas.n_facets} facets" in run("info", "plain.atlas")[1]
 
 
@@ -89,6 +92,13 @@ def test_models_of_scaled_features_are_in_the_units_of_the_file(run):
     np.testing.assert_allclose(decision, scaler.transform(X) @ exact.coef(2, 0.5) + exact.intercept(2, 0.5))
 
 
+def test_a_map_of_scaled_features_says_the_same_in_python(run, folder):
+    facts = json.loads(run("at", "scaled.atlas", "--costs", 1, 1, "--predict", "data.csv", "--json")[1])
+    atlas = svmatlas.load(folder / "scaled.atlas")
+    np.testing.assert_array_equal(atlas.decision_function(X, 1, 1), facts["decision"])
+    np.testing.assert_allclose(X @ atlas.coef(1, 1) + atlas.intercept(1, 1), facts["decision"])
+
+
 @pytest.mark.parametrize("data", ["new.csv", "data.csv"])
 def test_predictions(run, atlas, data):
     rows = X if data == "data.csv" else X + 0.1
@@ -98,6 +108,85 @@ def test_predictions(run, atlas, data):
     assert out.split() == np.where(decision > 0, "yes", "no").tolist()
     facts = json.loads(run("at", "plain.atlas", "--costs", 2, 0.5, "--predict", data, "--json")[1])
     np.testing.assert_allclose(facts["decision"], decision)
+
+
+def rows_of(columns, header=True):
+    """A CSV file of the given columns, with or without a header."""
+    lines = zip(*(map(str, values) for values in columns.values()), strict=True)
+    return "\n".join([",".join(columns)] * header + [",".join(line) for line in lines]) + "\n"
+
+
+NAMED = {name: X[:, k].tolist() for k, name in enumerate("abc")}
+
+
+@pytest.mark.parametrize("map", ["plain.atlas", "scaled.atlas"])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {name: NAMED[name] for name in "cab"},
+        {"": range(20)} | NAMED,
+        {"sick": ["?"] * 20, "b": NAMED["b"], "when": ["today"] * 20, "a": NAMED["a"], "c": NAMED["c"]},
+    ],
+    ids=["another order", "an index in front", "other columns between"],
+)
+def test_columns_are_matched_by_name(run, folder, map, columns):
+    (folder / "columns.csv").write_text(rows_of(columns))
+    code, out, _ = run("at", map, "--costs", 1, 1, "--predict", "columns.csv", "--json")
+    assert code == 0
+    expected = json.loads(run("at", map, "--costs", 1, 1, "--predict", "data.csv", "--json")[1])["decision"]
+    np.testing.assert_allclose(json.loads(out)["decision"], expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "message"),
+    [
+        (rows_of({"a": NAMED["a"], "c": NAMED["c"]}), None, "no column 'b'; the columns are 'a', 'c'"),
+        (rows_of({"a": NAMED["a"], "c": NAMED["c"], "B": NAMED["b"]}), None, "no column 'b'; the columns are 'a', 'c', 'B'"),
+        (rows_of(NAMED).replace("a,b,c", "a,b,b"), None, "no column 'c'"),
+        ("a,b,c,b\n1,2,3,4\n", None, "more than one column 'b'"),
+        (rows_of(NAMED), "b", "no column 'b'; the columns are 'a', 'c'"),
+        ("1,2\n3,4\n", None, "2 columns of features, but the map has 3"),
+        ("0,1,2,3\n1,3,4,5\n", None, "4 columns of features, but the map has 3 features; --label names a column to leave out"),
+        ("1,2,3\n3,4,5\n", "0", "2 columns of features, but the map has 3"),
+    ],
+)
+def test_columns_that_do_not_fit_the_map(run, folder, text, label, message):
+    (folder / "wrong.csv").write_text(text)
+    arguments = ["at", "plain.atlas", "--costs", 1, 1, "--predict", "wrong.csv"]
+    code, out, err = run(*arguments, *(["--label", label] if label else []))
+    assert (code, out) == (2, "")
+    assert err.startswith("svmatlas: wrong.csv: ")
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_columns_without_names_are_counted(run, folder):
+    (folder / "bare.csv").write_text(rows_of(NAMED, header=False))
+    (folder / "labels.csv").write_text(rows_of({"y": Y} | NAMED, header=False))
+    expected = run("at", "plain.atlas", "--costs", 1, 1, "--predict", "data.csv")[1]
+    assert run("at", "plain.atlas", "--costs", 1, 1, "--predict", "bare.csv")[:2] == (0, expected)
+    assert run("at", "plain.atlas", "--costs", 1, 1, "--predict", "labels.csv", "--label", 0)[:2] == (0, expected)
+    assert run("explore", "labels.csv", "--label", 0, "-o", "bare.atlas")[0] == 0  # a map without names
+    (folder / "named.csv").write_text(rows_of(NAMED))
+    decision = [
+        json.loads(run("at", "bare.atlas", "--costs", 1, 1, "--predict", *data, "--json")[1])["decision"]
+        for data in (["named.csv"], ["bare.csv"], ["data.csv", "--label", "sick"])
+    ]
+    assert decision[0] == decision[1] == decision[2]
+    code, _, err = run("at", "bare.atlas", "--costs", 1, 1, "--predict", "data.csv")
+    assert code == 2
+    assert "4 columns of features, but the map has 3 features; --label names a column to leave out" in err
+
+
+def test_names_that_are_numbers(run, folder):
+    (folder / "years.csv").write_text(rows_of(dict(zip(("2019", "2020", "sick"), [*X.T[:2].tolist(), Y], strict=True))))
+    (folder / "new.years.csv").write_text(rows_of({"2020": NAMED["b"], "2019": NAMED["a"]}))
+    (folder / "other.years.csv").write_text(rows_of({"2020": NAMED["b"], "2021": NAMED["a"]}))
+    assert run("explore", "years.csv", "--label", "sick", "-o", "years.atlas")[0] == 0
+    labels = [run("at", "years.atlas", "--costs", 1, 1, "--predict", name)[1] for name in ("years.csv", "new.years.csv")]
+    assert labels[0] == labels[1]
+    assert len(labels[0].split()) == 20
+    assert "no column '2019'" in run("at", "years.atlas", "--costs", 1, 1, "--predict", "other.years.csv")[2]
 
 
 def test_ray(run):
@@ -128,6 +217,8 @@ def test_plot(run, folder):
     assert mpl.image.imread(folder / "map.png").shape[2] == 4
     assert run("plot", "plain.atlas", "-o", "map.svg", "--scale", "triangle", "--dpi", 40)[0] == 0
     assert (folder / "map.svg").read_text().startswith("<?xml")
+    assert run("plot", "plain.atlas", "-o", "map", "--dpi", 40)[0] == 0
+    assert (folder / "map").read_bytes().startswith(b"\x89PNG")
 
 
 def test_validate(run, folder):
@@ -168,9 +259,15 @@ def test_a_region(run):
         (["select", "data.csv", "--scoring", "luck"], "luck"),
         (["plot", "plain.atlas", "-o", "map.jpog"], "jpog"),
         (["plot", "plain.atlas", "-o", "m.png", "--events", "99"], "row 99 does not exist"),
+        (["explore", "none.csv", "-o", "fifo"], "fifo: this is no regular file"),
+        (["plot", "none.atlas", "-o", "fifo"], "fifo: this is no regular file"),
+        (["explore", "none.csv", "-o", "."], ".: this is a folder"),
+        (["explore", "none.csv", "-o", "/dev/null"], "/dev/null: this is no regular file"),
     ],
 )
 def test_errors_are_one_line(run, folder, argv, message):
+    if not (folder / "fifo").exists():
+        os.mkfifo(folder / "fifo")
     before = sorted(folder.iterdir())
     code, out, err = run(*argv)
     assert code == 2

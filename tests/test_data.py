@@ -67,6 +67,28 @@ def test_memory_is_a_few_times_the_data():
     np.testing.assert_allclose(atlas.decision_function(X, 1e-8, 2e-8), X @ weights - 25 * 1e-8, rtol=1e-12)
 
 
+@pytest.mark.parametrize(("n", "d"), [(20, 100), (30, 4)], ids=["wide", "narrow"])
+@pytest.mark.parametrize("form", [sp.csr_array, sp.csr_array.toarray])
+def test_coordinates_of_new_rows_give_their_decision_values(n, d, form):
+    X, y = sparse(n, d, 0.3)
+    features = make_problem(form(X[:15]), y[:15], 0.7, None, 0).features
+    coef, intercept = features.weights(np.eye(15 if d > n else d + 1))
+    np.testing.assert_allclose(features.coordinates(form(X)), X @ coef.T + intercept, atol=1e-12)
+
+
+def test_a_selection_takes_no_memory_for_features_that_never_occur():
+    """Weights of all features for every dimension of the rows would take 16 GiB."""
+    X, y = sparse(32, 100, 0.3)
+    wide = sp.csr_array((X.data, X.indices * 1_000_003, X.indptr), shape=(32, 2**27))
+    svmatlas.select(X, y, cv=2, region=((0.1, 1), (0.1, 1)))  # compiles
+    tracemalloc.start()
+    selection = svmatlas.select(wide, y, cv=2, region=((0.1, 1), (0.1, 1)))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 2**26
+    assert selection.best_score == svmatlas.select(X, y, cv=2, region=((0.1, 1), (0.1, 1))).best_score
+
+
 def test_stored_zeros_and_duplicates_change_nothing():
     plain, y = sparse(20, 30, 0.2)
     coo = plain.tocoo()

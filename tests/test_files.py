@@ -28,12 +28,13 @@ def labels(n, kind):
     [
         (LARGE[:, :3], {"region": ((0.1, 2.0), (0.0, np.inf)), "sample_weight": np.arange(12) // 3}),
         (LARGE[:, :3], {"max_facets": 100}),
+        (LARGE[:, :3], {"standardize": True, "feature_names": ["a", "b", "ü"]}),
         (LARGE, {"bias": 0.3}),
         (sp.csr_array(LARGE * (LARGE > 1)), {}),
         (LARGE, {"kernel": "rbf"}),
         (LARGE @ LARGE.T, {"kernel": "precomputed"}),
     ],
-    ids=["region", "partial", "wide", "sparse", "rbf", "precomputed"],
+    ids=["region", "partial", "standardized", "wide", "sparse", "rbf", "precomputed"],
 )
 @pytest.mark.parametrize("kind", ["numbers", "text"])
 def test_an_atlas_comes_back_as_it_was(X, arguments, kind, tmp_path):
@@ -42,6 +43,7 @@ def test_an_atlas_comes_back_as_it_was(X, arguments, kind, tmp_path):
     other = svmatlas.load(tmp_path / "atlas")
     assert repr(other) == repr(atlas)
     assert other.region == atlas.region
+    assert other.columns.names == atlas.columns.names
     np.testing.assert_array_equal(other.classes_, atlas.classes_)
     for name in ("vertices", "edge_events", "edge_facets", "edge_vertices", "facet_layer", "facet_parent", "facet_at"):
         np.testing.assert_array_equal(getattr(other, name), getattr(atlas, name))
@@ -118,7 +120,11 @@ def with_header(saved, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda h: h.update(format=2), "has format 2, this version of svmatlas reads format 1"),
+        (lambda h: h.update(format=1), "has format 1, this version of svmatlas reads format 2: explore again"),
+        (lambda h: h["parameters"].update(names=["a"]), "no atlas that this version can read"),
+        (lambda h: h["arrays"].update({"columns.scale": h["arrays"]["mesh.facet_layer"]}), "do not belong together"),
+        (lambda h: h["arrays"]["mesh.vertices"].update(shape=[2**33, 2**31]), "no atlas that this version can read"),
+        (lambda h: h["arrays"]["mesh.vertices"].update(at=2**70), "no atlas that this version can read"),
         (lambda h: h.pop("format"), "no atlas that this version can read"),
         (lambda h: h.pop("body"), "no atlas that this version can read"),
         (lambda h: h.update(arrays=[]), "no atlas that this version can read"),
@@ -137,10 +143,19 @@ def test_headers_of_others(saved, change, message, tmp_path):
         svmatlas.load(path)
 
 
+def test_a_header_nested_beyond_all_measure(saved, tmp_path):
+    text = b"[" * 100_000 + b"]" * 100_000
+    prefix = saved[:8] + len(text).to_bytes(8, "little") + hashlib.blake2b(text, digest_size=32).digest()
+    (tmp_path / "nested").write_bytes(prefix + text)
+    with pytest.raises(FileError, match="no atlas that this version can read") as error:
+        svmatlas.load(tmp_path / "nested")
+    assert "\n" not in str(error.value)
+
+
 def test_the_header_says_what_is_in_the_file(saved):
     length = int.from_bytes(saved[8:16], "little")
     header = json.loads(saved[files.PREFIX : files.PREFIX + length])
-    assert header["format"] == 1
+    assert header["format"] == 2
     assert header["package"] == f"svmatlas {svmatlas.__version__}"
     assert header["parameters"]["region"] == [[0.0, None], [0.0, None]]
     assert len(header["data"]) == 64

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
-from svmatlas.tables import DataError, read_table
+from svmatlas.tables import DataError, Wanted, read_table
 
 X = np.array([[1.5, -2.0, 0.0], [0.25, 1e-3, 4.0], [7.0, 0.0, 1.0]])
 Y = np.array([1, 0, 1])
@@ -82,7 +82,7 @@ def test_all_formats_read_the_same(write, content, name):
     np.testing.assert_array_equal(dense, X)
     np.testing.assert_array_equal(table.y, Y)
     assert table.y.dtype.kind == "i"
-    assert table.names in (["a", "b", "c"], None)
+    assert table.names in (("a", "b", "c"), None)
 
 
 def test_standard_input(monkeypatch):
@@ -94,14 +94,14 @@ def test_standard_input(monkeypatch):
 def test_the_label_may_be_any_column(write, label):
     table = read_table(write("sick,a,b\nyes,1,2\nno,3,4\n"), label)
     assert table.y.tolist() == ["yes", "no"]
-    assert table.names == ["a", "b"]
+    assert table.names == ("a", "b")
     np.testing.assert_array_equal(table.X, [[1, 2], [3, 4]])
 
 
 def test_a_header_is_told_from_rows(write):
     assert read_table(write("1,2,yes\n3,4,no\n")).X.shape == (2, 2)
-    assert read_table(write("x,y,z\n1,2,yes\n3,4,no\n")).names == ["x", "y"]
-    assert read_table(write('"x, left",y,z\n1,2,yes\n')).names == ["x, left", "y"]
+    assert read_table(write("x,y,z\n1,2,yes\n3,4,no\n")).names == ("x", "y")
+    assert read_table(write('"x, left",y,z\n1,2,yes\n')).names == ("x, left", "y")
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,8 @@ def test_a_header_is_told_from_rows(write):
         ("", "d.csv", None, "d.csv: the file is empty"),
         ("1 1:2 2:x\n", "d.svm", None, "d.svm, row 1: index 2: 'x' is not a number"),
         ("1 1:2\n0 99999999999:2\n", "d.svm", None, "d.svm, row 2: the index 99999999999 is larger"),
+        ("1 1:2\n0 2147483647:2\n", "d.svm", None, "d.svm, row 2: the index 2147483647 is larger than 134217728"),
+        ("a,y,y\n1,2,0\n", "d.csv", "y", "d.csv: more than one column 'y'"),
         ("1 1:2\n0 two\n", "d.svm", None, "d.svm, row 2: 'two' is not index:value"),
         ("1 1:2\n0 1:2 1:3\n", "d.svm", None, "d.svm, row 2: an index occurs twice"),
         ("1 1:2\nno 1:2\n", "d.svm", None, "d.svm, row 2: 'no' is not a number"),
@@ -153,25 +155,45 @@ def test_a_file_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "name"),
+    ("content", "name", "label"),
     [
-        ("a,b,c\n1,2,3\n", "d.csv"),
-        ("1,2,3,yes\n", "d.csv"),
-        ("1 1:1 2:2 3:3\n", "d.svm"),
-        (npz_bytes(X=np.array([[1.0, 2, 3]])), "d.npz"),
-        (parquet_bytes({"a": [1], "b": [2], "c": [3], "label": ["yes"]}), "d.parquet"),
+        ("a,b,c\n1,2,3\n", "d.csv", None),
+        ("1,2,3,yes\n", "d.csv", "-1"),
+        ("1 1:1 2:2 3:3\n", "d.svm", None),
+        (npz_bytes(X=np.array([[1.0, 2, 3]])), "d.npz", None),
+        (npz_bytes(X=np.array([[1.0, 2, 3]]), y=np.zeros((2, 2))), "d.npz", None),
+        (parquet_bytes({"a": [1], "b": [2], "c": [3], "label": ["yes"]}), "d.parquet", "label"),
     ],
 )
-def test_data_to_predict_need_no_labels(write, content, name):
-    table = read_table(write(content, name), n_features=3)
+def test_data_to_predict_need_no_labels(write, content, name, label):
+    table = read_table(write(content, name), label, wanted=Wanted(3, None))
     dense = table.X if isinstance(table.X, np.ndarray) else table.X.toarray()
     np.testing.assert_array_equal(dense, [[1, 2, 3]])
+    assert table.y is None
     with pytest.raises(DataError, match=r"but the map has (7|1)"):
-        read_table(write(content, name), n_features=1 if name.endswith("svm") else 7)
+        read_table(write(content, name), label, wanted=Wanted(1 if name.endswith("svm") else 7, None))
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ("c,who,a,b\n3,me,1,2\n", "d.csv"),
+        (parquet_bytes({"c": [3], "who": ["me"], "when": [None], "a": [1], "b": [2]}), "d.parquet"),
+    ],
+)
+def test_columns_to_predict_are_matched_by_name(write, content, name):
+    path = write(content, name)
+    table = read_table(path, wanted=Wanted(3, ("a", "b", "c")))
+    np.testing.assert_array_equal(table.X, [[1, 2, 3]])
+    assert table.names == ("a", "b", "c")
+    with pytest.raises(DataError, match=r"d\.\w+: no column 'd'; the columns are 'c', 'who'"):
+        read_table(path, wanted=Wanted(3, ("a", "b", "d")))
+    with pytest.raises(DataError, match=r"d\.\w+: no column 'b'; the columns are 'c', 'who'"):
+        read_table(path, "b", wanted=Wanted(3, ("a", "b", "c")))
 
 
 def test_svmlight_pads_missing_features(write):
-    assert read_table(write("1 1:1\n", "d.svm"), n_features=5).X.shape == (1, 5)
+    assert read_table(write("1 1:1\n", "d.svm"), wanted=Wanted(5, None)).X.shape == (1, 5)
 
 
 @given(st.text(alphabet='0123456789.,;:e-+ab"# \n', max_size=60))

@@ -3,6 +3,7 @@
 from svmatlas.atlas import Atlas, Facet, Partition
 from svmatlas.budget import Estimate
 from svmatlas.cells import Cell
+from svmatlas.columns import Columns
 from svmatlas.crossval import AsymmetricSVCCV
 from svmatlas.estimators import AsymmetricSVC, AtlasSVC
 from svmatlas.explore import explore
@@ -21,6 +22,7 @@ __all__ = [
     "Atlas",
     "AtlasSVC",
     "Cell",
+    "Columns",
     "EngineError",
     "Estimate",
     "Facet",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from svmatlas.columns import Columns
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, Region
 from svmatlas.features import decision_values
 from svmatlas.files import export, save
@@ -22,6 +23,8 @@ from svmatlas.solve import ALARM, Solution, solution_maps, solve, solve_exactly
 from svmatlas.validate import Report, validate
 
 if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
     from svmatlas.estimators import AsymmetricSVC
 
 Floats = npt.NDArray[np.float64]
@@ -58,7 +61,7 @@ class Facet:
     alpha : ndarray of shape (3, n_rows)
         Dual variables in the facet: ``alpha[0] * C_pos + alpha[1] * C_neg + alpha[2]``.
     coef : ndarray of shape (3, n_features) or None
-        Weights in the facet, likewise. None if the kernel is not linear.
+        Weights in the facet, likewise, in the units of X. None if the kernel is not linear.
     intercept : ndarray of shape (3,)
         Intercept in the facet, likewise.
 
@@ -125,8 +128,10 @@ class Atlas:
         Edges of the facets in order (counter-clockwise in (C+, C-)), and the vertex at the end of each.
     facet_is_tie : ndarray of shape (F,)
         Facets without area: they exist only because ties are split by a jitter of 1e-13.
+    columns : Columns
+        Names of the features, and how they were standardised. Queries use them: they take and give the units of X.
     notes : dict
-        Empty; for what should be saved with the map, as JSON knows it (names of features, how they were scaled, ...).
+        Empty; for what should be saved with the map, as JSON knows it. It has no effect on anything.
     n_refined, n_exact : int
         Predicates that doubles could not decide, by the level that did: double-double, exact integers.
 
@@ -143,6 +148,11 @@ class Atlas:
         self.n_exact = counts["n_exact"]
 
     # Sizes and arrays
+
+    @property
+    def columns(self) -> Columns:
+        """Names and scaling of the features."""
+        return self._problem.columns
 
     @property
     def n_facets(self) -> int:
@@ -265,7 +275,7 @@ class Atlas:
         unit = np.ldexp(1.0, [[problem.cost_exponent], [problem.cost_exponent], [0]])
         coef, intercept = None, None
         if problem.features.linear:
-            coef, intercept = problem.features.weights(unit * beta)
+            coef, intercept = self.columns.user_weights(*problem.features.weights(unit * beta))
         return Facet(
             number=f,
             layer=int(mesh.facet_layer[f]),
@@ -331,7 +341,7 @@ class Atlas:
         return alpha[0] if scalar else alpha
 
     def coef(self, C_pos: Any, C_neg: Any) -> Floats:
-        """Weights of the features, for a linear kernel.
+        """Weights of the features, for a linear kernel, in the units of X.
 
         They are unique at all costs, also on edges and vertices, and continuous in the costs. A cost of 0 means that errors
         on that class are free. Infinite costs stand for a limit, which is attained at costs that are large enough:
@@ -350,7 +360,8 @@ class Atlas:
         ndarray of shape (n_features,) or (n, n_features)
 
         """
-        coef, _, scalar = self._weights(C_pos, C_neg)
+        weights, scalar = self._weights(C_pos, C_neg)
+        coef, _ = self.columns.user_weights(*weights)
         return coef[0] if scalar else coef
 
     def intercept(self, C_pos: Any, C_neg: Any) -> Any:
@@ -368,7 +379,8 @@ class Atlas:
 
         """
         if self._problem.features.linear:
-            _, intercept, scalar = self._weights(C_pos, C_neg)
+            weights, scalar = self._weights(C_pos, C_neg)
+            _, intercept = self.columns.user_weights(*weights)
         else:
             beta, _, scalar = self._models(C_pos, C_neg)
             intercept = self._problem.features.intercept(beta)
@@ -379,8 +391,10 @@ class Atlas:
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (k, n_features)
-            Rows; with ``kernel="precomputed"`` their kernels with all rows of the data, (k, n_rows).
+        X : {array-like, sparse matrix, data frame} of shape (k, n_features)
+            Rows in the units of the data; with ``kernel="precomputed"`` their kernels with all rows of the data, (k, n_rows).
+            If the atlas was made of named columns, those of a data frame are matched by name: their order does not matter
+            and others are ignored.
         C_pos, C_neg : float or array-like of shape (n,)
             Costs in the region; infinite ones as in :meth:`coef`.
 
@@ -390,18 +404,24 @@ class Atlas:
 
         """
         features = self._problem.features
-        X = check_rows(X)
-        if X.shape[1] != features.n_features:
-            raise ValueError(f"X has {X.shape[1]} features, but the atlas was made with {features.n_features}")
+        X = self._check_rows(X)
         if features.linear:
-            coef, intercept, scalar = self._weights(C_pos, C_neg)
+            (coef, intercept), scalar = self._weights(C_pos, C_neg)
             values = decision_values(X, coef.T, intercept).T
         else:
             beta, _, scalar = self._models(C_pos, C_neg)
             values = features.decide(X, beta)
         return values[0] if scalar else values
 
-    def estimator(self, C_pos: float, C_neg: float) -> AsymmetricSVC:
+    def _check_rows(self, X: Any) -> Any:
+        """The user's rows, checked, their columns in order and standardised."""
+        X = check_rows(self.columns.in_order(X))
+        n_features = self._problem.features.n_features
+        if X.shape[1] != n_features:
+            raise ValueError(f"X has {X.shape[1]} features, but the atlas was made with {n_features}")
+        return self.columns.standardized(X)
+
+    def estimator(self, C_pos: float, C_neg: float) -> AsymmetricSVC | Pipeline:
         """Make a fitted classifier for a pair of finite costs.
 
         Parameters
@@ -411,8 +431,9 @@ class Atlas:
 
         Returns
         -------
-        AsymmetricSVC
-            As if fitted to the data of the atlas, with nothing solved again.
+        AsymmetricSVC or Pipeline
+            As if fitted to the data of the atlas, with nothing solved again. If the atlas was standardised: a pipeline of a
+            ``StandardScaler`` and an ``AsymmetricSVC``.
 
         """
         from svmatlas.estimators import AsymmetricSVC
@@ -423,7 +444,8 @@ class Atlas:
             degree=features.kernel.degree, coef0=features.kernel.coef0,
         )  # fmt: skip
         model.n_features_in_ = features.n_features
-        return model._take(self._problem, self._solution(C_pos, C_neg), model.C_pos, model.C_neg)
+        model._take(self._problem, self._solution(C_pos, C_neg), model.C_pos, model.C_neg)
+        return self.columns.before(model)
 
     def _solution(self, C_pos: float, C_neg: float) -> Solution:
         """The solution at a pair of finite costs."""
@@ -432,12 +454,12 @@ class Atlas:
             raise ValueError(f"a classifier needs two finite costs, got {C_pos!r} and {C_neg!r}")
         return self._solve(self._problem.homogeneous(p, q))
 
-    def _weights(self, C_pos: Any, C_neg: Any) -> tuple[Floats, Floats, bool]:
-        """Coefficients and intercepts of a linear kernel, and whether the costs are scalars."""
+    def _weights(self, C_pos: Any, C_neg: Any) -> tuple[tuple[Floats, Floats], bool]:
+        """Coefficients and intercepts of a linear kernel for standardised rows, and whether the costs are scalars."""
         if not self._problem.features.linear:
             raise ValueError("there are coefficients for the linear kernel only: use decision_function or alpha")
         beta, lossless, scalar = self._models(C_pos, C_neg)
-        return *self._problem.weights_of(beta, lossless), scalar
+        return self._problem.weights_of(beta, lossless), scalar
 
     def _models(self, C_pos: Any, C_neg: Any) -> tuple[Floats, npt.NDArray[np.bool_], bool]:
         """Internal weights, the points that are not inside the margin, and whether the costs are scalars."""

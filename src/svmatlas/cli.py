@@ -1,7 +1,7 @@
 """The command line: ``svmatlas`` or ``python -m svmatlas``.
 
 Results go to standard output, progress and errors to standard error; ``--json`` prints one object for programs. Errors are
-one line. Files are written beside their place and moved there when they are whole.
+one line.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import math
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,9 @@ from typing import Any
 import numpy as np
 
 import svmatlas
-from svmatlas.tables import FORMATS, DataError, Table, read_table
+from svmatlas.columns import standardize_columns
+from svmatlas.tables import FORMATS, DataError, Table, Wanted, read_table
+from svmatlas.writing import check_goal, replacing
 
 OK, NO, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 """Exit codes: done; done, but the answer is no (not valid, not complete, not certified); wrong use or data; Ctrl-C."""
@@ -190,18 +191,17 @@ def _add_validate(command: argparse.ArgumentParser) -> None:
 
 
 def _explore(arguments: argparse.Namespace) -> int:
-    _check_folder(arguments.output)
+    check_goal(arguments.output)
     table = _read(arguments)
-    X, notes = _prepare(table, arguments)
     begin = time.perf_counter()
     with _about(arguments.data):
         atlas = svmatlas.explore(
-            X, table.y, bias=arguments.bias, region=_pairs(arguments.region), start=arguments.start,
-            max_facets=arguments.max_facets, time_budget=arguments.time_budget, n_jobs=arguments.jobs,
-            random_state=arguments.seed, progress=_progress(arguments),
+            table.X, table.y, bias=arguments.bias, standardize=arguments.standardize, feature_names=table.names,
+            region=_pairs(arguments.region), start=arguments.start, max_facets=arguments.max_facets,
+            time_budget=arguments.time_budget, n_jobs=arguments.jobs, random_state=arguments.seed,
+            progress=_progress(arguments),
         )  # fmt: skip
     seconds = time.perf_counter() - begin
-    atlas.notes.update(notes)
     atlas.save(arguments.output)
     _report(
         arguments,
@@ -216,7 +216,8 @@ def _info(arguments: argparse.Namespace) -> int:
     features = atlas._problem.features
     facts = _sizes(atlas) | {
         "rows": int(atlas._problem.point.size), "features": features.n_features, "labels": atlas.classes_.tolist(),
-        "bias": features.bias, "kernel": features.kernel.name, "region": atlas.region, "standardized": "scale" in atlas.notes,
+        "bias": features.bias, "kernel": features.kernel.name, "region": atlas.region, "names": atlas.columns.names,
+        "standardized": atlas.columns.scale is not None,
     }  # fmt: skip
     text = [
         repr(atlas),
@@ -232,12 +233,9 @@ def _info(arguments: argparse.Namespace) -> int:
 def _at(arguments: argparse.Namespace) -> int:
     atlas = svmatlas.load(arguments.map)
     C_pos, C_neg = arguments.costs
-    coef, intercept = atlas.coef(C_pos, C_neg), atlas.intercept(C_pos, C_neg)
-    if "scale" in atlas.notes:  # back to the units of the file
-        coef = coef / atlas.notes["scale"]
-        intercept = intercept - float(coef @ atlas.notes["mean"])
     if arguments.predict:
-        return _predict(arguments, atlas, coef, intercept)
+        return _predict(arguments, atlas)
+    coef, intercept = atlas.coef(C_pos, C_neg), atlas.intercept(C_pos, C_neg)
     facet = atlas.locate(C_pos, C_neg)
     counts = {name: rows.size for name, rows in atlas.partition(facet)._asdict().items()}
     facts = {"C_pos": C_pos, "C_neg": C_neg, "facet": facet, "layer": atlas.facet_layer[facet]} | counts
@@ -252,9 +250,10 @@ def _at(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _predict(arguments: argparse.Namespace, atlas: svmatlas.Atlas, coef: Any, intercept: float) -> int:
-    table = read_table(arguments.predict, arguments.label, arguments.format, n_features=coef.size)
-    decision = table.X @ coef + intercept
+def _predict(arguments: argparse.Namespace, atlas: svmatlas.Atlas) -> int:
+    wanted = Wanted(atlas._problem.features.n_features, atlas.columns.names)
+    table = read_table(arguments.predict, arguments.label, arguments.format, wanted)
+    decision = atlas.decision_function(table.X, *arguments.costs)
     labels = atlas.classes_[(decision > 0).astype(int)].tolist()
     _report(arguments, {"labels": labels, "decision": decision}, "\n".join(map(str, labels)))
     return OK
@@ -262,11 +261,10 @@ def _predict(arguments: argparse.Namespace, atlas: svmatlas.Atlas, coef: Any, in
 
 def _ray(arguments: argparse.Namespace) -> int:
     table = _read(arguments)
-    X, _ = _prepare(table, arguments)
     limit = {} if arguments.max_cost is None else {"C_max": arguments.max_cost}
     with _about(arguments.data):
         path = svmatlas.ray(
-            X, table.y, ratio=arguments.ratio, bias=arguments.bias, random_state=arguments.seed,
+            _rows(table, arguments), table.y, ratio=arguments.ratio, bias=arguments.bias, random_state=arguments.seed,
             progress=_progress(arguments), **limit,
         )  # fmt: skip
     events = [
@@ -280,10 +278,9 @@ def _ray(arguments: argparse.Namespace) -> int:
 
 def _select(arguments: argparse.Namespace) -> int:
     table = _read(arguments)
-    X, _ = _prepare(table, arguments)
     with _about(arguments.data):
         selection = svmatlas.select(
-            X, table.y, cv=_folds(arguments.cv), scoring=arguments.scoring, bias=arguments.bias,
+            _rows(table, arguments), table.y, cv=_folds(arguments.cv), scoring=arguments.scoring, bias=arguments.bias,
             region=_pairs(arguments.region), time_budget=arguments.time_budget, n_jobs=arguments.jobs,
             random_state=arguments.seed, progress=_progress(arguments),
         )  # fmt: skip
@@ -305,7 +302,7 @@ def _select(arguments: argparse.Namespace) -> int:
 
 
 def _plot(arguments: argparse.Namespace) -> int:
-    _check_folder(arguments.output)
+    check_goal(arguments.output)
     from svmatlas.plot import AtlasDisplay, use_files
 
     use_files()
@@ -314,8 +311,8 @@ def _plot(arguments: argparse.Namespace) -> int:
         atlas, color_by=arguments.color_by, scale=arguments.scale, limits=_pairs(arguments.limits),
         events=arguments.events, rays=arguments.ray,
     )  # fmt: skip
-    with whole_file(arguments.output) as path:
-        display.figure_.savefig(path, dpi=arguments.dpi)
+    with replacing(arguments.output) as draft:
+        display.figure_.savefig(draft, format=Path(arguments.output).suffix[1:] or "png", dpi=arguments.dpi)
     _report(arguments, {"picture": arguments.output}, f"written to {arguments.output}")
     return OK
 
@@ -358,23 +355,15 @@ def _read(arguments: argparse.Namespace) -> Table:
     return table
 
 
-def _prepare(table: Table, arguments: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """The features as they are explored, and what is needed to come back to those of the file."""
-    notes: dict[str, Any] = {} if table.names is None else {"names": table.names}
+def _rows(table: Table, arguments: argparse.Namespace) -> Any:
+    """The features, standardised over all rows if that is asked for."""
     if not arguments.standardize:
-        return table.X, notes
-    from sklearn.preprocessing import StandardScaler
-
-    dense = isinstance(table.X, np.ndarray)
-    scaler = StandardScaler(with_mean=dense).fit(table.X)  # sparse features keep their zeros
-    notes["mean"] = scaler.mean_.tolist() if dense else [0.0] * table.X.shape[1]
-    notes["scale"] = scaler.scale_.tolist()
-    return scaler.transform(table.X), notes
+        return table.X
+    return standardize_columns(table.X, np.ones(table.X.shape[0]), table.names).standardized(table.X)
 
 
-def _names(atlas: svmatlas.Atlas) -> list[str]:
-    names: list[str] = atlas.notes.get("names") or [str(j) for j in range(atlas._problem.features.n_features)]
-    return names
+def _names(atlas: svmatlas.Atlas) -> Sequence[str]:
+    return atlas.columns.names or [str(j) for j in range(atlas._problem.features.n_features)]
 
 
 def _pairs(four: Sequence[float] | None) -> tuple[tuple[float, float], tuple[float, float]] | None:
@@ -431,27 +420,3 @@ def _about(source: str) -> Iterator[None]:
         yield
     except ValueError as error:
         raise DataError(f"{source}: {error}") from None
-
-
-def _check_folder(path: str) -> None:
-    """Complain before the work, not after it."""
-    folder = Path(path).parent
-    if not folder.is_dir():
-        raise DataError(f"{path}: the folder {folder} does not exist")
-
-
-@contextmanager
-def whole_file(path: str) -> Iterator[Path]:
-    """A path to write to, in the same folder and with the same suffix; what is there is moved to ``path`` in the end."""
-    goal = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{goal.stem}-", suffix=goal.suffix, dir=goal.parent)
-    os.close(handle)
-    draft = Path(name)
-    try:
-        yield draft
-        mask = os.umask(0)
-        os.umask(mask)
-        draft.chmod(0o666 & ~mask)  # as any new file, not the private one that mkstemp makes
-        draft.replace(goal)
-    finally:
-        draft.unlink(missing_ok=True)

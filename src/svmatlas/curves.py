@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -53,15 +53,6 @@ class Curves(NamedTuple):
     end: Floats  # (S, 3)
     point: Int32  # (S,) number of the point
     line: npt.NDArray[np.int64]  # (S,) number of the line: pieces of one segment, cut by tiles, have the same
-
-
-def inner_rows(problem: Problem, X: Any) -> Floats:
-    """New rows in the coordinates of the problem, not signed: the decision value is row . beta."""
-    features, unit = problem.features, np.eye(problem.data.rows.shape[1])
-    if not features.linear:
-        return np.ascontiguousarray(features.decide(X, unit).T)
-    coef, intercept = features.weights(unit)
-    return np.ascontiguousarray(X @ coef.T + intercept)
 
 
 class Edges(NamedTuple):

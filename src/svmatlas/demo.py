@@ -15,6 +15,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import StandardScaler
 
 import svmatlas
+from svmatlas.writing import replacing
 
 GRID = np.geomspace(1e-4, 1e2, 13)
 """Costs of a grid as it is often taken: two values a decade, for both C+ and C-."""
@@ -77,5 +78,6 @@ def _draw(folder: Path, atlas: svmatlas.Atlas, selection: svmatlas.Selection) ->
         ),
     }
     for name, (what, display) in pictures.items():
-        display.figure_.savefig(folder / name, dpi=120)
+        with replacing(folder / name) as draft:
+            display.figure_.savefig(draft, format="png", dpi=120)
         print(f"   {name:14} {what}")

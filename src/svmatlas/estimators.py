@@ -352,8 +352,8 @@ class AtlasSVC(_SVC):
                 raise ValueError(f"{name} must be a finite cost in the region [{low}, {high}], got {value!r}")
         self.atlas_: Atlas = explore(
             X, y, bias=self.bias, sample_weight=sample_weight, kernel=self.kernel, gamma=self.gamma, degree=self.degree,
-            coef0=self.coef0, region=self.region, n_jobs=self.n_jobs, random_state=self.random_state,
-            progress=self.verbose,
+            coef0=self.coef0, feature_names=getattr(self, "feature_names_in_", None), region=self.region, n_jobs=self.n_jobs,
+            random_state=self.random_state, progress=self.verbose,
         )  # fmt: skip
         return self.set_costs(self.C_pos, self.C_neg)
 

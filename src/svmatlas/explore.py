@@ -37,6 +37,8 @@ def explore(
     gamma: Any = "scale",
     degree: float = 3,
     coef0: float = 0.0,
+    standardize: bool = False,
+    feature_names: Any = None,
     region: Any = None,
     start: Any = None,
     max_facets: int | None = None,
@@ -52,8 +54,9 @@ def explore(
 
     Parameters
     ----------
-    X : {array-like, sparse matrix} of shape (n_rows, n_features)
-        Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows).
+    X : {array-like, sparse matrix, data frame} of shape (n_rows, n_features)
+        Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows). The atlas remembers the names of the
+        columns of a data frame.
     y : array-like of shape (n_rows,)
         Any two labels; the larger one in sorted order is the positive class.
     bias : float, default=1.0
@@ -68,6 +71,11 @@ def explore(
         Of "poly".
     coef0 : float, default=0.0
         Of "poly".
+    standardize : bool, default=False
+        Scale the features to mean 0 (if X is dense; sparse features keep their zeros) and variance 1, over all rows with
+        their weights. The atlas remembers the scaling. All queries take and give the units of X.
+    feature_names : sequence of str, optional
+        Names of the columns of X. Default: those of a data frame.
     region : ((lo, hi), (lo, hi)), optional
         Bounds for C+ and C-; hi may be infinite. Default: the entire quadrant, with infinity.
     start : (C_pos, C_neg), optional
@@ -98,7 +106,7 @@ def explore(
     start = _check_start(start, bounds)
     limit = _check_limit(max_facets, time_budget)
     jobs = count_jobs(n_jobs)
-    problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0)
+    problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, feature_names)
     state = first_state(problem, bounds, start)
     surveyor = Surveyor(problem, bounds)
     place = start or (bounds[0][0], bounds[1][0])

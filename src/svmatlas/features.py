@@ -93,6 +93,32 @@ class Features:
         z += self._expand(np.transpose(solve_triangular(r, q.T @ short.T)))
         return np.asarray(z @ self.X), self.bias**2 * z.sum(axis=1)
 
+    def coordinates(self, X: Any) -> Floats:
+        """Coordinates (k, r) of rows X (k, d): their products with internal weights are the decision values.
+
+        They are made of inner products with the distinct rows, so that nothing takes r times d numbers.
+        """
+        if self.factor is None:
+            return np.ldexp(_augment(X.toarray() if issparse(X) else X, self.bias), self.exponent)
+        unit = np.eye(self.factor.shape[1])
+        if not self.linear:
+            return np.ascontiguousarray(self.decide(X, unit).T)
+        z = self._expand(unit)
+        q, r = self._split
+        short = self.factor.T - z @ self._products(self.X)
+        z += self._expand(np.transpose(solve_triangular(r, q.T @ short.T)))
+        return np.ascontiguousarray(self._products(X) @ z.T)
+
+    def _products(self, X: Any) -> Floats:
+        """Inner products (k, m) of rows and distinct rows, the bias included, of a linear kernel."""
+        own = self.X
+        if issparse(X) and issparse(own):
+            used = np.unique(own.indices)
+            X, own = _some_columns(X, used), _some_columns(own, used)
+        products = X @ own.T
+        inner: Floats = (products.toarray() if issparse(products) else products) + self.bias**2
+        return inner
+
     def scores(self, coef: Floats, intercept: Floats) -> Floats:
         """Decision values (n, m) of the distinct rows."""
         values: Floats = (self.X @ coef.T + intercept).T
@@ -223,11 +249,17 @@ def _triangle(X: Any, bias: float, exponent: int) -> Floats:
 def _blocks(X: Any, size: int) -> Iterator[Floats]:
     """Columns of X as dense rows, some at a time; of a sparse X those that are not empty."""
     if issparse(X):
-        used = np.unique(X.indices)
-        X = csr_array((X.data, np.searchsorted(used, X.indices), X.indptr), shape=(X.shape[0], used.size)).tocsc()
+        X = _some_columns(X, np.unique(X.indices)).tocsc()
     for first in range(0, X.shape[1], size):
         block = X[:, first : first + size]
         yield block.toarray().T if issparse(block) else block.T
+
+
+def _some_columns(X: Any, which: Ints) -> Any:
+    """Some columns of sparse rows, in ascending order: nothing of the size of a row is made."""
+    held = np.isin(X.indices, which)
+    place = np.where(held, np.searchsorted(which, X.indices), 0)
+    return csr_array((X.data * held, place, X.indptr), shape=(X.shape[0], max(which.size, 1)))
 
 
 def _full_rank(rows: Floats, wide: int) -> Rows:

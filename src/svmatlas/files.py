@@ -9,7 +9,6 @@
 
 A file is checked in full when it is opened: every byte is covered by a digest, so that one that was cut, altered or is
 foreign gives an error, never a wrong atlas. The arrays of the mesh are then mapped into memory and read when they are needed.
-A file is written under another name and put in place when it is whole.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ import io
 import json
 import mmap
 import os
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from itertools import pairwise
+from math import prod
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -31,12 +29,14 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
+from svmatlas.columns import Columns, check_names
 from svmatlas.facet import Data
 from svmatlas.features import Features
 from svmatlas.kernels import Kernel
 from svmatlas.mesh import Mesh
 from svmatlas.problem import ZERO, Problem
 from svmatlas.version import __version__
+from svmatlas.writing import check_goal, replacing
 
 if TYPE_CHECKING:
     from svmatlas.atlas import Atlas
@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 MAGIC = b"SVMATLAS"
-FORMAT = 1
+FORMAT = 2
+"""Version of the layout of the file. Since 2 the names and the scaling of the features are part of it."""
 PREFIX = len(MAGIC) + 8 + 32
 ALIGN = 64
 """Arrays begin at multiples of this, as vector instructions like it."""
@@ -62,6 +63,7 @@ class FileError(ValueError):
 
 def save(atlas: Atlas, path: str | os.PathLike[str]) -> None:
     """Write an atlas to a file; an older one is replaced when the new one is whole."""
+    check_goal(path)
     arrays, parameters = _take_apart(atlas)
     places, end = {}, 0
     for name, array in arrays.items():
@@ -80,7 +82,7 @@ def save(atlas: Atlas, path: str | os.PathLike[str]) -> None:
     }
     text = json.dumps(header, allow_nan=False).encode()
     text += b" " * (-(PREFIX + len(text)) % ALIGN)
-    with _replacing(path) as file:
+    with replacing(path) as draft, open(draft, "wb") as file:
         file.write(MAGIC + len(text).to_bytes(8, "little") + hashlib.blake2b(text, digest_size=32).digest() + text)
         for part in _parts(arrays):
             file.write(part)
@@ -101,22 +103,6 @@ def _digest_of(arrays: dict[str, Array], names: list[str]) -> str:
     return digest.hexdigest()
 
 
-@contextmanager
-def _replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A new file that takes the place of an old one if all goes well, and else leaves no trace."""
-    target = Path(path)
-    made = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
-    try:
-        with open(made, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(made, target)
-    except BaseException:
-        made.unlink(missing_ok=True)
-        raise
-
-
 def _take_apart(atlas: Atlas) -> tuple[dict[str, Array], dict[str, Any]]:
     """All arrays of an atlas by name, and all its other values."""
     problem, mesh = atlas._problem, atlas._mesh
@@ -128,6 +114,9 @@ def _take_apart(atlas: Atlas) -> tuple[dict[str, Array], dict[str, Any]]:
         arrays[f"data.{name}"] = getattr(problem.data, name)
     for name in ("classes", "point", "weight", "sign", "distinct"):
         arrays[f"problem.{name}"] = getattr(problem, name)
+    for name in ("center", "scale"):
+        if getattr(problem.columns, name) is not None:
+            arrays[f"columns.{name}"] = getattr(problem.columns, name)
     arrays["features.origin"] = features.origin
     if features.factor is not None:
         arrays["features.factor"] = features.factor
@@ -150,6 +139,7 @@ def _take_apart(atlas: Atlas) -> tuple[dict[str, Array], dict[str, Any]]:
         "kernel": {"name": kernel.name, "gamma": kernel.gamma, "degree": kernel.degree, "coef0": kernel.coef0},
         "bias": features.bias,
         "n_features": features.n_features,
+        "names": problem.columns.names,
         "exponent": features.exponent,
         "cost_exponent": problem.cost_exponent,
         "rank": problem.data.rank,
@@ -198,7 +188,7 @@ def load(path: str | os.PathLike[str]) -> Atlas:
         return _put_together(arrays, header["parameters"])
     except FileError as error:
         raise FileError(f"{path} cannot be opened: {error}") from None
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as error:
         raise FileError(f"{path} is no atlas that this version can read: {error}") from error
 
 
@@ -215,7 +205,7 @@ def _read_header(file: IO[bytes]) -> tuple[dict[str, Any], int]:
         raise FileError("it was altered: its header does not match its digest")
     header: dict[str, Any] = json.loads(text)
     if header["format"] != FORMAT:
-        raise FileError(f"it has format {header['format']}, this version of svmatlas reads format {FORMAT}")
+        raise FileError(f"it has format {header['format']}, this version of svmatlas reads format {FORMAT}: explore again")
     return header, PREFIX + length
 
 
@@ -224,7 +214,7 @@ def _array(view: mmap.mmap, begin: int, place: dict[str, Any]) -> Array:
     kind, shape = np.dtype(place["type"]), tuple(place["shape"])
     if kind.kind not in KINDS:
         raise ValueError(f"type {kind}")
-    count = int(np.prod(shape))
+    count = prod(shape)
     return np.frombuffer(view, kind, count, begin + place["at"]).reshape(shape) if count else np.empty(shape, kind)
 
 
@@ -245,19 +235,32 @@ def _put_together(arrays: dict[str, Array], parameters: dict[str, Any]) -> Atlas
         Kernel(**parameters["kernel"]), parameters["bias"], n_features, parameters["exponent"], origin,
         held.get("features.factor"), X,
     )  # fmt: skip
-    classes = held["problem.classes"]
+    classes = held["problem.classes"].astype(object) if parameters["object_labels"] else held["problem.classes"]
     problem = Problem(
-        data, features, classes.astype(object) if parameters["object_labels"] else classes, held["problem.point"],
-        held["problem.weight"], held["problem.sign"], held["problem.distinct"], parameters["cost_exponent"],
-        parameters["seed"],
+        data, features, _columns(held, parameters["names"]), classes, held["problem.point"], held["problem.weight"],
+        held["problem.sign"], held["problem.distinct"], parameters["cost_exponent"], parameters["seed"],
     )  # fmt: skip
     mesh = Mesh(**{name: held[f"mesh.{name}"] for name in Mesh._fields})
+    _check_columns(problem.columns, n_features)
     _check_numbers(problem, mesh)
     (a, b), (c, d) = ((lo, np.inf if hi is None else hi) for lo, hi in parameters["region"])
     counts = {"n_refined": parameters["n_refined"], "n_exact": parameters["n_exact"]}
     atlas = Atlas(problem, ((a, b), (c, d)), mesh, parameters["complete"], counts)
     atlas.notes.update(parameters["notes"])
     return atlas
+
+
+def _columns(arrays: dict[str, Array], names: list[str] | None) -> Columns:
+    return Columns(None if names is None else tuple(names), arrays.get("columns.center"), arrays.get("columns.scale"))
+
+
+def _check_columns(columns: Columns, n_features: int) -> None:
+    """Names and scaling are those of the features."""
+    if columns.names is not None:
+        check_names(columns.names, n_features)
+    for array, low in ((columns.center, -np.inf), (columns.scale, 0.0)):
+        if array is not None and not (array.shape == (n_features,) and np.all((array > low) & np.isfinite(array))):
+            raise ValueError("its arrays do not belong together")
 
 
 def _check_numbers(problem: Problem, mesh: Mesh) -> None:
@@ -301,7 +304,7 @@ def export(atlas: Atlas, folder: str | os.PathLike[str], format: str) -> None:
     write = _write_csv if format == "csv" else _write_parquet
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name, table in _tables(atlas).items():
-        with _replacing(Path(folder) / f"{name}.{format}") as file:
+        with replacing(Path(folder) / f"{name}.{format}") as draft, open(draft, "wb") as file:
             write(file, table)
 
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
+from svmatlas.columns import Columns, check_names, column_names, standardize_columns
 from svmatlas.facet import CUT, WEIGHT, Data, L, P, Q, Region
 from svmatlas.features import Features, lift, make_features
 from svmatlas.kernels import Kernel, check_gram, make_kernel
@@ -55,10 +56,11 @@ Bounds = tuple[tuple[float, float], tuple[float, float]]
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Signed, augmented, weighted, joined, factored and scaled data."""
+    """Standardised, signed, augmented, weighted, joined, factored and scaled data."""
 
     data: Data
     features: Features
+    columns: Columns
     classes: npt.NDArray[Any]
     point: npt.NDArray[np.intp]  # (n_rows,) point of each row of the user's X, or DROPPED or ZERO
     weight: Floats  # (n_rows,) the user's weights
@@ -120,7 +122,7 @@ class Problem:
         return rows
 
     def user_rows(self, which: npt.NDArray[np.intp]) -> Any:
-        """Some rows of the user's X, none of weight zero; not of a precomputed kernel."""
+        """Some rows of X as it was standardised, none of weight zero; not of a precomputed kernel."""
         features, point = self.features, self.point[which]
         if features.X is not None and np.all(point >= 0):
             return features.X[self.distinct[point]]
@@ -135,7 +137,7 @@ class Problem:
         return rows
 
     def weights_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        """Coefficients (n, d) and intercepts (n,) from internal weights (n, r) of a linear kernel.
+        """Coefficients (n, d) and intercepts (n,) from internal weights (n, r) of a linear kernel, for standardised rows.
 
         ``lossless`` (n, n_points) marks the points that are not inside the margin: they are not, either, with the result.
         """
@@ -159,14 +161,21 @@ def make_problem(
     gamma: Any = "scale",
     degree: Any = 3,
     coef0: Any = 0.0,
+    standardize: bool = False,
+    feature_names: Any = None,
 ) -> Problem:
     """Check the user's data and turn them into a Problem; ValueError with a clear text for anything wrong."""
+    names = column_names(X)
     X = check_rows(X)
+    if feature_names is not None:
+        names = check_names(feature_names, X.shape[1])
     y = column_or_1d(y)
     check_consistent_length(X, y)
     bias = _check_bias(bias)
     classes, sign = _check_labels(y)
     weight = _check_weights(sample_weight, X.shape[0], sign)
+    columns = _columns(X, names, weight, standardize, kernel)
+    X = columns.standardized(X)
     chosen = make_kernel(kernel, gamma, degree, coef0, X, weight)
     if kernel == "precomputed":
         X = check_gram(X.toarray() if issparse(X) else X)
@@ -183,7 +192,7 @@ def make_problem(
     data = _data(rows, made.rank, made.kappa, side, np.ldexp(total, shift), random)
     seed = int(random.randint(2**31))
     exponent = -2 * features.exponent - shift
-    return Problem(data, features, classes, point, weight, sign, distinct, exponent, seed)
+    return Problem(data, features, columns, classes, point, weight, sign, distinct, exponent, seed)
 
 
 def check_rows(X: Any) -> Any:
@@ -194,6 +203,15 @@ def check_rows(X: Any) -> Any:
         X.sum_duplicates()
         X.eliminate_zeros()
     return X
+
+
+def _columns(X: Any, names: tuple[str, ...] | None, weight: Floats, standardize: bool, kernel: Any) -> Columns:
+    """Names and scaling of the columns."""
+    if not standardize:
+        return Columns(names)
+    if isinstance(kernel, str) and kernel == "precomputed":
+        raise ValueError("a precomputed kernel cannot be standardised: standardise the rows that it is made of")
+    return standardize_columns(X, weight, names)
 
 
 def _check_bias(bias: Any) -> float:

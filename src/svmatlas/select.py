@@ -25,7 +25,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d, in
 
 from svmatlas.arrangement import EQUAL, Best, Box, Judge, bound_of, counts_at, fragments_of, halve, is_promising
 from svmatlas.cells import Cell, Parts, Window, area_within, join, make_window
-from svmatlas.curves import Collector, Curves, inner_rows
+from svmatlas.curves import Collector, Curves
 from svmatlas.estimators import decide_at
 from svmatlas.explore import count_jobs, first_state
 from svmatlas.problem import Bounds, Problem, check_bounds, check_rows, make_problem, make_region
@@ -350,7 +350,7 @@ def make_plane(
         given = model["kernel"] == "precomputed"
         X_train, X_test = (folds.X[part][:, train] if given else folds.X[part] for part in (train, test))
         problem = make_problem(X_train, y[train], sample_weight=weight, **model)
-        rows, which = np.unique(inner_rows(problem, X_test), axis=0, return_inverse=True)
+        rows, which = np.unique(problem.features.coordinates(X_test), axis=0, return_inverse=True)
         found, positive, margin = _follow_curves(problem, bounds, rows, seats, n_jobs, time.monotonic() + left)
         counts = np.zeros((2, len(rows) + 1), dtype=np.int32)  # the last is the unexplored part
         np.add.at(counts, (1 - y[test], which.ravel()), 1)

@@ -27,6 +27,7 @@ def tiles(
     gamma: Any = "scale",
     degree: float = 3,
     coef0: float = 0.0,
+    standardize: bool = False,
     region: Any = None,
     random_state: Any = 0,
 ) -> Iterator[Atlas]:
@@ -37,7 +38,7 @@ def tiles(
 
     Parameters
     ----------
-    X, y, bias, sample_weight, kernel, gamma, degree, coef0, region, random_state
+    X, y, bias, sample_weight, kernel, gamma, degree, coef0, standardize, region, random_state
         As in :func:`svmatlas.explore`.
 
     Yields
@@ -47,7 +48,7 @@ def tiles(
 
     """
     bounds = check_bounds(region)
-    problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0)
+    problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize)
     surveyor = Surveyor(problem, bounds)
     waiting = [(tile, 0) for tile in surveyor.cut((bounds[0][0], bounds[1][0]))]
     while waiting:
@@ -85,6 +86,7 @@ def estimate(
     gamma: Any = "scale",
     degree: float = 3,
     coef0: float = 0.0,
+    standardize: bool = False,
     region: Any = None,
     time_budget: float = 5.0,
     random_state: Any = 0,
@@ -93,7 +95,7 @@ def estimate(
 
     Parameters
     ----------
-    X, y, bias, sample_weight, kernel, gamma, degree, coef0, region, random_state
+    X, y, bias, sample_weight, kernel, gamma, degree, coef0, standardize, region, random_state
         As in :func:`svmatlas.explore`.
     time_budget : float, default=5.0
         Seconds for the sample; at least two tiles are explored.
@@ -107,7 +109,7 @@ def estimate(
     bounds = check_bounds(region)
     if not time_budget > 0:
         raise ValueError(f"time_budget must be a positive number of seconds, got {time_budget}")
-    problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0)
+    problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize)
     surveyor = Surveyor(problem, bounds)
     begin = time.monotonic()
     known = surveyor.cut((bounds[0][0], bounds[1][0]))

@@ -20,13 +20,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array
 
+from svmatlas.columns import match_names
+
 Floats = npt.NDArray[np.float64]
 
 FORMATS = ("csv", "svmlight", "npz", "parquet")
 SUFFIXES = {".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".npz": "npz", ".parquet": "parquet"}
 
-MOST_FEATURES = 2**31 - 1
-"""Largest index in an svmlight file: beyond it, it is no index of a feature."""
+MOST_FEATURES = 2**27
+"""Largest index in an svmlight file. A model has a weight of 8 bytes for each feature up to it: 1 GiB."""
 
 
 class DataError(ValueError):
@@ -35,11 +37,19 @@ class DataError(ValueError):
 
 @dataclass(frozen=True)
 class Table:
-    """Features, labels (None if the file has none) and the names of the features (None if they have numbers only)."""
+    """Features, labels (None in data to predict) and the names of the features (None if they have numbers only)."""
 
     X: Any  # dense or CSR
     y: npt.NDArray[Any] | None
-    names: list[str] | None
+    names: tuple[str, ...] | None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """The features of a map: how many, and their names (None if they have numbers only)."""
+
+    n_features: int
+    names: tuple[str, ...] | None
 
 
 @dataclass(frozen=True)
@@ -52,8 +62,11 @@ class _Grid:
     lines: list[int]
 
 
-def read_table(source: str, label: str | None = None, kind: str | None = None, n_features: int | None = None) -> Table:
+def read_table(source: str, label: str | None = None, kind: str | None = None, wanted: Wanted | None = None) -> Table:
     """Read a file, or standard input for "-".
+
+    Data to predict need no labels. If both the file and the map have names of columns, the features are matched by name and
+    other columns are ignored. Else all columns are features, but for one that ``label`` names.
 
     Parameters
     ----------
@@ -61,11 +74,11 @@ def read_table(source: str, label: str | None = None, kind: str | None = None, n
         Path of the file.
     label : str, optional
         Name or number (from 0; negative from the end) of the column of labels, or the name of the array in an npz file.
-        Default: the last column, or the array "y".
+        Default: the last column, or the array "y"; none in data to predict.
     kind : {"csv", "svmlight", "npz", "parquet"}, optional
         Default: told by the suffix and the content.
-    n_features : int, optional
-        Read data to predict: so many features, and labels or not.
+    wanted : Wanted, optional
+        Read data to predict: these features.
 
     """
     try:
@@ -79,7 +92,7 @@ def read_table(source: str, label: str | None = None, kind: str | None = None, n
     read: dict[str, Callable[..., Table]] = {
         "csv": _read_csv, "svmlight": _read_svmlight, "npz": _read_npz, "parquet": _read_parquet
     }  # fmt: skip
-    return read[kind](name, content, label, n_features)
+    return read[kind](name, content, label, wanted)
 
 
 def _guess(content: bytes) -> str:
@@ -105,10 +118,9 @@ def _text(name: str, content: bytes) -> str:
 # CSV
 
 
-def _read_csv(name: str, content: bytes, label: str | None, n_features: int | None) -> Table:
-    grid = _grid(name, _text(name, content), label)
-    column = _label_column(name, grid, label, n_features)
-    features = [j for j in range(len(grid.names)) if j != column]
+def _read_csv(name: str, content: bytes, label: str | None, wanted: Wanted | None) -> Table:
+    grid = _grid(name, _text(name, content), label, wanted)
+    features, column = _choose(name, grid, label, wanted)
     X = np.empty((len(grid.rows), len(features)))
     for i, row in enumerate(grid.rows):
         for k, j in enumerate(features):
@@ -117,10 +129,10 @@ def _read_csv(name: str, content: bytes, label: str | None, n_features: int | No
             except ValueError as error:
                 raise DataError(f"{name}, row {grid.lines[i]}, column {_show(grid, j)}: {error}") from None
     y = None if column is None else _csv_labels(name, grid, column)
-    return Table(X, y, [grid.names[j] for j in features] if grid.named else None)
+    return Table(X, y, tuple(grid.names[j] for j in features) if grid.named else None)
 
 
-def _grid(name: str, text: str, label: str | None) -> _Grid:
+def _grid(name: str, text: str, label: str | None, wanted: Wanted | None) -> _Grid:
     """Cells of a CSV file, with or without a header, separated by commas, semicolons, tabs or blanks."""
     first = next(line for line in text.splitlines() if line.strip())
     delimiter = max(",;\t", key=first.count)
@@ -142,7 +154,7 @@ def _grid(name: str, text: str, label: str | None) -> _Grid:
     for cells, line in zip(rows, lines, strict=True):
         if len(cells) != width:
             raise DataError(f"{name}, row {line}: {len(cells)} cells, but the first row has {width}")
-    named = _is_header(rows, label)
+    named = _is_header(rows, label) or (wanted is not None and not set(rows[0]).isdisjoint(wanted.names or ()))
     names = rows[0] if named else [str(j) for j in range(width)]
     if len(rows) == named:
         raise DataError(f"{name}: no rows but the header")
@@ -165,22 +177,41 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _label_column(name: str, grid: _Grid, label: str | None, n_features: int | None) -> int | None:
-    """Number of the column of labels; None for data to predict that have none."""
+def _choose(name: str, grid: _Grid, label: str | None, wanted: Wanted | None) -> tuple[list[int], int | None]:
+    """Numbers of the columns of features, in order, and of the column of labels; None for data to predict."""
     width = len(grid.names)
-    if n_features is not None and width not in (n_features, n_features + 1):
-        raise DataError(f"{name}: {width} columns, but the map has {n_features} features")
-    if width == n_features:
-        return None
-    if label is None:
-        column = width - 1
-    elif grid.named and label in grid.names:
-        column = grid.names.index(label)
-    else:
-        column = _column_number(name, label, grid.names if grid.named else [], width)
+    column = None if label is None and wanted is not None else _label_column(name, grid, label)
+    others = [j for j in range(width) if j != column]
+    if wanted is not None:
+        return _choose_wanted(name, grid, others, wanted), None
     if width == 1:
         raise DataError(f"{name}: one column only, but features and labels are needed")
-    return column
+    return others, column
+
+
+def _choose_wanted(name: str, grid: _Grid, others: list[int], wanted: Wanted) -> list[int]:
+    """The features of a map among the columns that are no labels: by name if both have names, else all of them."""
+    if grid.named and wanted.names is not None:
+        try:
+            return [others[k] for k in match_names(wanted.names, [grid.names[j] for j in others])]
+        except ValueError as error:
+            raise DataError(f"{name}: {error}") from None
+    if len(others) != wanted.n_features:
+        hint = "; --label names a column to leave out" if len(others) == wanted.n_features + 1 else ""
+        raise DataError(f"{name}: {len(others)} columns of features, but the map has {wanted.n_features} features{hint}")
+    return others
+
+
+def _label_column(name: str, grid: _Grid, label: str | None) -> int:
+    """Number of the column of labels."""
+    width = len(grid.names)
+    if label is None:
+        return width - 1
+    if grid.named and grid.names.count(label) > 1:
+        raise DataError(f"{name}: more than one column {label!r}")
+    if grid.named and label in grid.names:
+        return grid.names.index(label)
+    return _column_number(name, label, grid.names if grid.named else [], width)
 
 
 def _column_number(name: str, label: str, names: list[str], width: int) -> int:
@@ -237,7 +268,7 @@ def _labels(cells: list[str]) -> npt.NDArray[Any]:
 # Svmlight
 
 
-def _read_svmlight(name: str, content: bytes, label: str | None, n_features: int | None) -> Table:
+def _read_svmlight(name: str, content: bytes, label: str | None, wanted: Wanted | None) -> Table:
     """Lines "label index:value ...", indices from 1 unless a 0 occurs; what follows # is a comment."""
     if label is not None:
         raise DataError(f"{name}: svmlight files have their label in front, --label does not apply")
@@ -262,12 +293,12 @@ def _read_svmlight(name: str, content: bytes, label: str | None, n_features: int
         raise DataError(f"{name}: no rows")
     shift = 1 if columns and min(columns) > 0 else 0
     width = max(columns, default=0) + 1 - shift
-    if n_features is not None and width > n_features:
-        raise DataError(f"{name}: {width} features, but the map has {n_features}")
-    width = n_features or max(width, 1)
+    if wanted is not None and width > wanted.n_features:
+        raise DataError(f"{name}: {width} features, but the map has {wanted.n_features}")
+    width = max(width, 1) if wanted is None else wanted.n_features
     X = csr_array((np.array(values, dtype=float), np.array(columns, dtype=np.intp) - shift, at), shape=(len(labels), width))
     X.sort_indices()
-    return Table(X, _labels(labels), None)
+    return Table(X, _labels(labels) if wanted is None else None, None)
 
 
 def _add_entry(cell: str, columns: list[int], values: list[float]) -> None:
@@ -278,7 +309,7 @@ def _add_entry(cell: str, columns: list[int], values: list[float]) -> None:
     if not colon or not (index.isascii() and index.isdecimal()):
         raise ValueError(f"{_quote(cell)} is not index:value")
     if int(index) > MOST_FEATURES:
-        raise ValueError(f"the index {index} is larger than {MOST_FEATURES}")
+        raise ValueError(f"the index {index} is larger than {MOST_FEATURES}, the largest that is read")
     columns.append(int(index))
     try:
         values.append(_number(value))
@@ -290,27 +321,27 @@ def _add_entry(cell: str, columns: list[int], values: list[float]) -> None:
 # Files that are no text
 
 
-def _read_npz(name: str, content: bytes, label: str | None, n_features: int | None) -> Table:
+def _read_npz(name: str, content: bytes, label: str | None, wanted: Wanted | None) -> Table:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{name}: not an npz file of plain arrays ({_one_line(error)})") from None
     key = label or "y"
-    for wanted in ("X",) if n_features is not None else ("X", key):
-        if wanted not in arrays:
-            raise DataError(f"{name}: no array {wanted!r}; it has {', '.join(arrays) or 'none'}")
-    X, y = arrays["X"], arrays.get(key)
+    for needed in ("X", key) if wanted is None else ("X",):
+        if needed not in arrays:
+            raise DataError(f"{name}: no array {needed!r}; it has {', '.join(arrays) or 'none'}")
+    X, y = arrays["X"], arrays[key] if wanted is None else None
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise DataError(f"{name}: the array 'X' must be a table of numbers, got shape {X.shape} of {X.dtype}")
     if y is not None and y.shape != X.shape[:1]:
         raise DataError(f"{name}: 'X' has {X.shape[0]} rows, {key!r} has shape {y.shape}")
-    if n_features is not None and X.shape[1] != n_features:
-        raise DataError(f"{name}: {X.shape[1]} features, but the map has {n_features}")
+    if wanted is not None and X.shape[1] != wanted.n_features:
+        raise DataError(f"{name}: {X.shape[1]} features, but the map has {wanted.n_features}")
     return Table(_finite(name, X.astype(float), None), y, None)
 
 
-def _read_parquet(name: str, content: bytes, label: str | None, n_features: int | None) -> Table:
+def _read_parquet(name: str, content: bytes, label: str | None, wanted: Wanted | None) -> Table:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -321,20 +352,20 @@ def _read_parquet(name: str, content: bytes, label: str | None, n_features: int 
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{name}: not a Parquet file ({_one_line(error)})") from None
     grid = _Grid(list(table.column_names), True, [], [])
-    column = _label_column(name, grid, label, n_features)
-    names = [n for j, n in enumerate(grid.names) if j != column]
-    for n in grid.names:
-        if table[n].null_count:
-            raise DataError(f"{name}, row {table[n].is_null().to_numpy().argmax()}, column {n!r}: no value")
-    for n in names:
-        if not (pa.types.is_integer(t := table[n].type) or pa.types.is_floating(t) or pa.types.is_boolean(t)):
-            raise DataError(f"{name}, column {n!r}: {t} is not a number")
-    X = np.column_stack([table[n].to_numpy().astype(float) for n in names])
-    y = None if column is None else np.asarray(table[grid.names[column]].to_pylist())
+    features, column = _choose(name, grid, label, wanted)
+    for j in features if column is None else [*features, column]:
+        if table.column(j).null_count:
+            raise DataError(f"{name}, row {table.column(j).is_null().to_numpy().argmax()}, column {grid.names[j]!r}: no value")
+    for j in features:
+        if not (pa.types.is_integer(t := table.column(j).type) or pa.types.is_floating(t) or pa.types.is_boolean(t)):
+            raise DataError(f"{name}, column {grid.names[j]!r}: {t} is not a number")
+    X = np.column_stack([table.column(j).to_numpy().astype(float) for j in features])
+    y = None if column is None else np.asarray(table.column(column).to_pylist())
+    names = tuple(grid.names[j] for j in features)
     return Table(_finite(name, X, names), y, names)
 
 
-def _finite(name: str, X: Floats, names: list[str] | None) -> Floats:
+def _finite(name: str, X: Floats, names: tuple[str, ...] | None) -> Floats:
     wrong = np.argwhere(~np.isfinite(X))
     if wrong.size:
         i, j = wrong[0]
