@@ -20,7 +20,7 @@ from sklearn.preprocessing import StandardScaler
 
 import svmatlas
 from svmatlas import scoring, survey
-from tests import brute
+from tests import brute, selections
 
 REGION = ((0.01, 100.0), (0.01, 100.0))
 
@@ -67,6 +67,50 @@ def test_brute_force_finds_the_same_cells(seed, n, d, tied, score):
     check_against_brute_force(X, y, score)
 
 
+@pytest.mark.parametrize("kind", selections.KINDS)
+def test_scikit_learn_confirms_what_is_certified(kind):
+    first = selections.KINDS.index(kind)
+    for seed in range(first, 40 * len(selections.KINDS), len(selections.KINDS)):
+        selections.trial(seed, most_rows=20)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_one_column_far_from_zero(seed):
+    """Cells are narrow here: their width is small against the distances of their corners."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(10, 1, (40, 1)), rng.integers(0, 2, 40)
+    selection = svmatlas.select(X, y, cv=5)
+    scores = cross_val_score(svmatlas.AsymmetricSVC(selection.C_pos, selection.C_neg), X, y, scoring="balanced_accuracy")
+    np.testing.assert_allclose(scores, selection.fold_scores, rtol=1e-12)
+    assert selection.certified
+
+
+def test_a_column_of_large_numbers_hides_nothing():
+    """A weight that is small because its column is large does not make the other columns count less."""
+    rng = np.random.default_rng(0)
+    y = (rng.random(60) < 0.35).astype(int)
+    X = np.column_stack([rng.normal(size=60) + y, rng.integers(0, 2, 60), rng.normal(size=60)])
+    scores = [svmatlas.select(X * [1.0, 1.0, scale], y, cv=3).best_score for scale in (2.0**20, 2.0**30)]
+    assert scores[0] == scores[1]
+
+
+def test_rows_on_the_boundary_are_negative_for_models_and_curves():
+    """On a lattice held-out rows lie on the decision boundary in whole facets: their decision values are zeros."""
+    rng = np.random.default_rng(1)
+    X, y = rng.integers(-2, 3, (40, 2)).astype(float), rng.integers(0, 2, 40)
+    train, test = np.arange(20), np.arange(20, 40)
+    selection = svmatlas.select(X, y, cv=[(train, test)], bias=0.0, scoring="accuracy")
+    atlas, zeros = svmatlas.explore(X[train], y[train], bias=0.0), 0
+    for C_pos, C_neg in 10.0 ** rng.uniform(-3, 3, (200, 2)):
+        values = atlas.decision_function(X[test], C_pos, C_neg)
+        zeros += np.sum(values == 0)
+        assert np.all((values == 0) | (np.abs(values) > 1e-12))
+        assert selection.score_at(C_pos, C_neg) == pytest.approx(np.mean((values > 0) == (y[test] == 1)))
+        model = svmatlas.AsymmetricSVC(C_pos, C_neg, bias=0.0).fit(X[train], y[train])
+        np.testing.assert_array_equal(model.decision_function(X[test]) > 0, values > 0)
+    assert zeros > 200
+
+
 def two_classes(load, labels, columns, n):
     X, y = load(return_X_y=True)
     keep = np.flatnonzero(np.isin(y, labels))[:n]
@@ -101,8 +145,7 @@ def test_no_costs_are_better_and_scikit_learn_agrees(name):
     expected = np.zeros((200, 3))
     for k, (train, test) in enumerate(StratifiedKFold(3).split(X, y)):
         atlas = svmatlas.explore(X[train], y[train])
-        # In a part of the plane of iris a held-out row lies on the decision boundary: its decision value is rounding.
-        positive, truth = atlas.decision_function(X[test], *some) > 1e-10, y[test] == atlas.classes_[1]
+        positive, truth = atlas.decision_function(X[test], *some) > 0, y[test] == atlas.classes_[1]
         expected[:, k] = (positive[:, truth].mean(axis=1) + (~positive[:, ~truth]).mean(axis=1)) / 2
     np.testing.assert_allclose(selection.fold_scores_at(*some), expected, rtol=1e-12)
 

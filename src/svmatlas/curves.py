@@ -73,21 +73,17 @@ class Tile(NamedTuple):
     sides: npt.NDArray[np.int8]  # (S, 2) and on which side of the tile that is
     bounds: Bounds
     edges: list[Edges]  # of each side, if tiles may be missing
-    held: Ints  # costs that are in this tile,
-    positive: npt.NDArray[np.bool_]  # (., n) the signs there
-    margin: Floats  # (.,)
 
 
 class Collector:
-    """The zero curves of n rows from the tiles of a map, and the signs at homogeneous costs (m, 3) in the user's units."""
+    """The zero curves of n rows from the tiles of a map."""
 
-    def __init__(self, problem: Problem, bounds: Bounds, rows: Floats, costs: Floats, partial: bool) -> None:
+    def __init__(self, problem: Problem, bounds: Bounds, rows: Floats, partial: bool) -> None:
         self.problem = problem
         self.bounds = bounds
         self.region = make_region(bounds, problem.cost_exponent)
         self.column_size = _column_sizes(problem.data.rows)
         self.rows = rows / self.column_size
-        self.costs = costs
         self.partial = partial  # may tiles be missing?
         self.tiles: list[Tile] = []
 
@@ -102,22 +98,14 @@ class Collector:
         begin, end = (array[:count] for array in arrays[:2])
         kept = np.any(begin != end, axis=1) & ((begin[:, 2] > 0) | (end[:, 2] > 0))
         begin, end, point, line, names, sides = (array[:count][kept] for array in arrays)
-        (a, b), (c, d) = tile
-        p, q, l = self.costs.T
-        held = np.flatnonzero((a * l <= p) & (p < b * l) & (c * l <= q) & (q < d * l))
-        inner = self.costs[held] * np.ldexp(1.0, [self.problem.cost_exponent, self.problem.cost_exponent, 0])
-        where = _find(vertices, facets.at, corners, inner)
-        signs, margin = _signs(vertices, facets.at, corners, beta, rows, where, inner)
         edges = [_edges_of(facets, vertices, beta, corners, CUT + j) for j in range(len(region.sides)) if self.partial]
-        return Tile(begin, end, point, line, names, sides, tile, edges, held, signs, margin)
+        return Tile(begin, end, point, line, names, sides, tile, edges)
 
-    def finish(self, undone: list[Bounds]) -> tuple[Curves, npt.NDArray[np.bool_], Floats]:
-        """All curves, the signs (m, n + 1), and how far the costs (m,) are from any curve.
+    def finish(self, undone: list[Bounds]) -> Curves:
+        """All curves in the user's units.
 
-        An extra point, number n, is positive where the map has not been explored, and no other is positive there. The last
-        array is the smallest score relative to |z||beta|, of those that do not vanish.
+        An extra point, number n, is positive where the map has not been explored, and no other is positive there.
         """
-        n = len(self.rows)
         parts = [(tile.begin, tile.end, tile.point, tile.line, tile.names) for tile in self.tiles]
         none = np.empty(0, np.uint64)
         parts.append((np.empty((0, 3)), np.empty((0, 3)), np.empty(0, np.int32), none, none.reshape(0, 2)))
@@ -134,13 +122,9 @@ class Collector:
         begin, end, point, line, names = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         _join(begin, end, names)
         kept = np.any(begin != end, axis=1)
-        signs, margin = np.zeros((len(self.costs), n + 1), dtype=bool), np.full(len(self.costs), np.inf)
-        signs[:, n] = True
-        for tile in self.tiles:
-            signs[tile.held, :n], signs[tile.held, n], margin[tile.held] = tile.positive, False, tile.margin
         to_user = self.problem.to_user
         _, number = np.unique(line[kept], return_inverse=True)
-        return Curves(to_user(begin[kept]), to_user(end[kept]), point[kept], number.astype(np.int64)), signs, margin
+        return Curves(to_user(begin[kept]), to_user(end[kept]), point[kept], number.astype(np.int64))
 
 
 def _column_sizes(rows: Floats) -> Floats:
@@ -337,65 +321,3 @@ def _open_segments(vertices, ends, beta, positive, rows):
                     _crossing(vertices, beta, positive, rows, j, a, b, end[len(point)])
                 point.append(j)
     return begin[: len(point)].copy(), end[: len(point)].copy(), np.array(point).astype(np.int32)
-
-
-@entry
-def _find(vertices, at, corners, costs):
-    """The facet of each of some costs: that with the edges furthest away."""
-    out = np.zeros(costs.shape[0], np.int64)
-    for n in range(costs.shape[0]):
-        c, best = costs[n], -np.inf
-        for f in range(at.size - 1):
-            least, before = np.inf, corners[at[f + 1] - 1]
-            for k in range(at[f], at[f + 1]):
-                least = min(least, _det(vertices[before], vertices[corners[k]], c))
-                before = corners[k]
-            if least > best:
-                out[n], best = f, least
-    return out
-
-
-@entry
-def _signs(vertices, at, corners, beta, rows, facets, costs):
-    """Signs (m, n) of the scores at some costs within given facets, and the smallest relative score that is not zero."""
-    out, margin = np.zeros((costs.shape[0], rows.shape[0]), np.bool_), np.full(costs.shape[0], np.inf)
-    local = np.empty(rows.shape[1])
-    for n in range(costs.shape[0]):
-        f, c = facets[n], costs[n]
-        a, best, share = corners[at[f]], -np.inf, np.empty(3)
-        place = at[f] + 1
-        for k in range(at[f] + 1, at[f + 1] - 1):
-            x, y, z = _barycentric(vertices[a], vertices[corners[k]], vertices[corners[k + 1]], c)
-            if np.isfinite(x + y + z) and min(x, y, z) > best:
-                best, place = min(x, y, z), k
-                share[0], share[1], share[2] = x, y, z
-        three = (a, corners[place], corners[place + 1])
-        length = 0.0
-        for i in range(rows.shape[1]):
-            local[i] = share[0] * beta[three[0], i] + share[1] * beta[three[1], i] + share[2] * beta[three[2], i]
-            length += local[i] ** 2
-        for j in range(rows.shape[0]):
-            score, norm = 0.0, 0.0
-            for i in range(rows.shape[1]):
-                score += local[i] * rows[j, i]
-                norm += rows[j, i] ** 2
-            size = np.sqrt(norm * length)
-            out[n, j] = score > ZERO * size
-            if abs(score) > ZERO * size:
-                margin[n] = min(margin[n], abs(score) / size)
-    return out, margin
-
-
-@kernel
-def _barycentric(a, b, c, x):
-    """Shares of the corners of a triangle in a point."""
-    return (
-        _det(x, b, c) / _det(a, b, c),
-        _det(a, x, c) / _det(a, b, c),
-        _det(a, b, x) / _det(a, b, c),
-    )
-
-
-@kernel
-def _det(a, b, c):
-    return a[0] * (b[1] * c[2] - b[2] * c[1]) + a[1] * (b[2] * c[0] - b[0] * c[2]) + a[2] * (b[0] * c[1] - b[1] * c[0])

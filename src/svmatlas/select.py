@@ -25,7 +25,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d, in
 
 from svmatlas.arrangement import EQUAL, Best, Box, Judge, bound_of, counts_at, fragments_of, halve, is_promising
 from svmatlas.cells import Cell, Parts, Window, area_within, join, make_window
-from svmatlas.curves import Collector, Curves
+from svmatlas.curves import ZERO, Collector, Curves
 from svmatlas.estimators import decide_at
 from svmatlas.explore import count_jobs, first_state
 from svmatlas.problem import Bounds, Problem, check_bounds, check_rows, make_problem, make_region
@@ -42,7 +42,10 @@ SMALL = 2000
 """Boxes with no more pieces of curves than this are searched at once, in compiled code: some milliseconds."""
 
 SEATS = 16
-"""Costs at which predictions are computed; the one furthest from all curves is where the search starts."""
+"""Costs at which the search may start."""
+
+CLEAR = 1e-6
+"""Least decision value of held-out rows where the search starts: curves are then further off than their errors."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -339,10 +342,9 @@ def make_plane(
 ) -> Plane:
     """Maps of all folds, one after the other, and the zero curves of their held-out rows. ``model``: see make_problem."""
     polygon = make_region(bounds, 0).corners
-    seats = _seats(polygon)
     y = folds.positive.astype(int)
     tables = [make_table(score, int(y[test].sum()), int(test.size - y[test].sum())) for _, test in _checked(folds, score)]
-    curves, signs, margins, points, holdouts = [], [], [], [], []
+    found = []
     for k, (train, test) in enumerate(folds.splits):
         _show(bar, f"fold {k + 1} of {len(folds.splits)}")
         left = max(0.9 * (deadline - time.monotonic()) / (len(folds.splits) - k), 1e-3)
@@ -350,30 +352,47 @@ def make_plane(
         given = model["kernel"] == "precomputed"
         X_train, X_test = (folds.X[part][:, train] if given else folds.X[part] for part in (train, test))
         problem = make_problem(X_train, y[train], sample_weight=weight, **model)
-        rows, which = np.unique(problem.features.coordinates(X_test), axis=0, return_inverse=True)
-        found, positive, margin = _follow_curves(problem, bounds, rows, seats, n_jobs, time.monotonic() + left)
-        counts = np.zeros((2, len(rows) + 1), dtype=np.int32)  # the last is the unexplored part
-        np.add.at(counts, (1 - y[test], which.ravel()), 1)
-        counts[1, -1] = np.sum(y[test] == 0)
-        curves.append(found)
-        signs.append(positive)
-        margins.append(margin)
-        points.append(counts)
-        holdouts.append(Holdout(problem, X_test, folds.positive[test]))
-    return _assemble(polygon, bounds, folds, tables, curves, signs, np.min(margins, axis=0), points, seats, holdouts)
+        holdout = Holdout(problem, X_test, folds.positive[test])
+        found.append(_follow_curves(holdout, bounds, n_jobs, time.monotonic() + left))
+    return _assemble(polygon, bounds, tables, found)
 
 
-def _follow_curves(
-    problem: Problem, bounds: Bounds, rows: Floats, seats: Floats, n_jobs: int | None, deadline: float
-) -> tuple[Curves, npt.NDArray[np.bool_], Floats]:
-    """The zero curves of some rows in the map of a problem, and the signs at the seats."""
+class FoldCurves(NamedTuple):
+    """The zero curves of the distinct held-out rows of a fold, and where they are known."""
+
+    holdout: Holdout
+    first: Ints  # (n,) a held-out row for each distinct one
+    counts: npt.NDArray[np.int32]  # (2, n + 1) positive and negative rows that are equal to it; the last: see arrangement.py
+    curves: Curves
+    explored: list[Bounds]
+
+    def decide(self, C_pos: float, C_neg: float) -> Floats:
+        """Decision values (n + 1,) of the model at some costs; of the unexplored part 1 if they lie in it, and else -1."""
+        known = any(a <= C_pos < b and c <= C_neg < d for (a, b), (c, d) in self.explored)
+        if not known:
+            return np.append(-np.ones(self.first.size), 1.0)
+        values = decide_at(self.holdout.problem, self.holdout.X[self.first], C_pos, C_neg)
+        values = np.where(np.abs(values) <= ZERO * max(1.0, np.abs(values).max(initial=0.0)), 0.0, values)
+        return np.append(values, -1.0)
+
+
+def _follow_curves(holdout: Holdout, bounds: Bounds, n_jobs: int | None, deadline: float) -> FoldCurves:
+    """The zero curves of the held-out rows of a fold in the map of its training rows."""
+    problem, positive = holdout.problem, holdout.positive
+    rows, first, which = np.unique(
+        problem.features.coordinates(holdout.X), axis=0, return_index=True, return_inverse=True
+    )  # fmt: skip
+    counts = np.zeros((2, len(rows) + 1), dtype=np.int32)
+    np.add.at(counts, (np.where(positive, 0, 1), which.ravel()), 1)
+    counts[1, -1] = np.sum(~positive)
     surveyor = Surveyor(problem, bounds, betas=True)
-    collector = Collector(problem, bounds, rows, seats, partial=bool(np.isfinite(deadline)))
+    collector = Collector(problem, bounds, rows, partial=bool(np.isfinite(deadline)))
     state, start = first_state(problem, bounds, None), (bounds[0][0], bounds[1][0])
     for tile in surveyor.survey(state, start, count_jobs(n_jobs), np.inf, deadline, collector.visit, patient=True):
         if tile is not None:
             collector.tiles.append(tile)
-    return collector.finish(surveyor.undone)
+    curves = collector.finish(surveyor.undone)
+    return FoldCurves(holdout, first, counts, curves, [tile.bounds for tile in collector.tiles])
 
 
 def _checked(folds: Folds, score: Score) -> list[tuple[Ints, Ints]]:
@@ -384,45 +403,56 @@ def _checked(folds: Folds, score: Score) -> list[tuple[Ints, Ints]]:
     return folds.splits
 
 
-def _seats(polygon: Floats) -> Floats:
-    """Inner points of the region, at random."""
+def _choose_seat(polygon: Floats, found: list[FoldCurves]) -> tuple[Floats, list[Floats]]:
+    """An inner point of the region that is clear of all curves, and the decision values there, fold by fold.
+
+    Random points are tried; if none is clear, it is the one furthest from all curves.
+    """
     random = np.random.default_rng(0)
-    seats: Floats = random.uniform(0.5, 1.5, size=(SEATS, len(polygon))) @ polygon
-    return seats / seats[:, 2:]
+    best, furthest = None, -np.inf
+    for weights in random.uniform(0.5, 1.5, size=(SEATS, len(polygon))):
+        seat = weights @ polygon
+        seat /= seat[2]
+        values = [fold.decide(seat[0], seat[1]) for fold in found]
+        sizes = np.abs(np.concatenate(values))
+        distance = sizes[sizes > 0].min()
+        if distance > furthest:
+            best, furthest = (seat, values), distance
+        if distance > CLEAR:
+            break
+    assert best is not None
+    return best
 
 
-def _assemble(
-    polygon: Floats, bounds: Bounds, folds: Folds, tables: list[Floats], curves: list[Curves],
-    signs: list[npt.NDArray[np.bool_]], margin: Floats, points: list[npt.NDArray[np.int32]], seats: Floats,
-    holdouts: list[Holdout],
-) -> Plane:  # fmt: skip
-    """Number the points of all folds, and start at the seat that is furthest from all curves."""
-    seat = int(np.argmax(margin))
-    sizes = [counts.shape[1] for counts in points]
+def _assemble(polygon: Floats, bounds: Bounds, tables: list[Floats], found: list[FoldCurves]) -> Plane:
+    """Number the points and lines of all folds, and start at a seat that is clear of all curves."""
+    seat, values = _choose_seat(polygon, found)
+    sizes = [fold.counts.shape[1] for fold in found]
     first = np.concatenate([[0], np.cumsum(sizes)])
-    n_pos, n_neg = np.concatenate(points, axis=1)
-    fold = np.repeat(np.arange(len(points), dtype=np.int32), sizes)
-    fold_pos = np.array([np.sum(folds.positive[test]) for _, test in folds.splits], dtype=np.int64)
-    fold_neg = np.array([test.size for _, test in folds.splits], dtype=np.int64) - fold_pos
+    n_pos, n_neg = np.concatenate([fold.counts for fold in found], axis=1)
+    fold = np.repeat(np.arange(len(found), dtype=np.int32), sizes)
+    fold_pos = np.array([np.sum(f.holdout.positive) for f in found], dtype=np.int64)
+    fold_neg = np.array([np.sum(~f.holdout.positive) for f in found], dtype=np.int64)
     judge = Judge(
         fold, n_pos, n_neg, np.concatenate([table.ravel() for table in tables]),
         np.concatenate([[0], np.cumsum([table.size for table in tables])])[:-1].astype(np.int64), fold_pos, fold_neg,
         first[1:].astype(np.int64) - 1, np.random.default_rng(0).integers(1, 2**64, size=fold.size, dtype=np.uint64),
     )  # fmt: skip
-    positive = np.concatenate([sign[seat] for sign in signs])
-    counts = np.zeros((2, len(points)), dtype=np.int64)
+    positive = np.concatenate(values) > 0
+    counts = np.zeros((2, len(found)), dtype=np.int64)
     np.add.at(counts[0], fold, np.where(positive, n_pos, 0))
     np.add.at(counts[1], fold, np.where(positive, 0, n_neg))
     counts[1] -= n_neg[judge.unknown]
+    curves = [f.curves for f in found]
     pieces = np.concatenate([np.hstack([c.begin, c.end]) for c in curves])
     owner = np.concatenate([c.point + first[k] for k, c in enumerate(curves)]).astype(np.int32)
-    codes = -1 - np.roll(np.arange(len(polygon), dtype=np.int64), -1)
-    names, key = np.arange(len(polygon), dtype=np.uint64), np.zeros(1, dtype=np.uint64)
     n_lines = np.cumsum([0, *(c.line.max(initial=-1) + 1 for c in curves)])
     lines = np.concatenate([c.line + n_lines[k] for k, c in enumerate(curves)])
-    box = Box(polygon, names, codes, pieces, owner, lines, seats[seat], positive, counts, key)
+    codes = -1 - np.roll(np.arange(len(polygon), dtype=np.int64), -1)
+    names, key = np.arange(len(polygon), dtype=np.uint64), np.zeros(1, dtype=np.uint64)
+    box = Box(polygon, names, codes, pieces, owner, lines, seat, positive, counts, key)
     n_curves = int(np.setdiff1d(owner, judge.unknown).size)
-    return Plane(box, judge, bounds, n_curves, holdouts)
+    return Plane(box, judge, bounds, n_curves, [f.holdout for f in found])
 
 
 # ----------------------------------------------------------------------------------------------------------------------
