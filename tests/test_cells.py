@@ -75,6 +75,15 @@ def test_a_ring_around_a_hole():
     assert part.sides == {0, 1, 2, 3}
 
 
+def test_a_corner_between_the_same_lines_is_one_corner():
+    """The right rectangle knows the corner in the middle of the lower side by another name, and a little elsewhere."""
+    left, right = beside(0.5)
+    right.names[0] = 99
+    right.corners[0, 1] += 1e-14
+    (part,) = join([left, right])
+    assert [len(ring) for ring in part.rings] == [6]
+
+
 @pytest.mark.parametrize("width", [1e-3, 1e-9, 1e-12])
 def test_a_narrow_cell_holds_its_center_and_nothing_beside_it(width):
     class Scores:

@@ -52,6 +52,9 @@ FEW = 12
 SAMPLE = 64
 """Pieces that are looked at for the middle of all."""
 
+LONG = 2.0**-20
+"""Relative length (1e-6) from which on a piece with both ends on a line has the direction of that line."""
+
 SAFE = 1e-7
 """A walk to a new seat must not pass a curve closer to its ends than this share of its length."""
 
@@ -439,10 +442,17 @@ def _child(judge, best, box, h, chosen, half, code):
 
 
 @owner
-def _code_of(best, box, chosen):
-    """Code of half 0 of a split: its line is named by an even number for a segment, by a new odd one for no segment."""
+def _code_of(best, box, h, chosen):
+    """Code of half 0 of a split: its line is named by an even number for a segment, by a new odd one for no segment.
+
+    A line that was chosen for no segment is named by one all the same if that lies on it, as curves of constant C+ / C- may.
+    """
     if chosen >= 0:
         return 4 * box.lines[chosen]
+    for k in range(box.lines.size):
+        a, b = box.pieces[k, :3], box.pieces[k, 3:]
+        if _side(h, a) == 0 and _side(h, b) == 0 and _length(a, b) > LONG:
+            return 4 * box.lines[k]
     best.splits[0] += 1
     return 4 * best.splits[0] + 2
 
@@ -456,7 +466,7 @@ def halve(judge, best, box):
     chosen = _choose_line(box, h)
     if chosen == -2:
         return out
-    code = _code_of(best, box, chosen)
+    code = _code_of(best, box, h, chosen)
     for half in range(2):
         child, exists = _child(judge, best, box, h, chosen, half, code)
         if exists:

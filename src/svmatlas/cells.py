@@ -157,7 +157,7 @@ def join(boxes: list[Box]) -> list[Parts]:
 class _Edges(NamedTuple):
     """All edges of all fragments, with the names of their ends and their places along their lines."""
 
-    ends: Words  # (E, 2) names of the first and last corner
+    ends: Ints  # (E, 2) numbers of the first and last corner
     corners: Floats  # (E, 2, 3)
     code: Ints
     line: Ints  # name of the line, below zero for sides of the region
@@ -167,10 +167,11 @@ class _Edges(NamedTuple):
 
 def _edges(boxes: list[Box]) -> _Edges:
     """All edges with their places along their lines."""
-    ends = [np.column_stack([box.names, np.roll(box.names, -1)]) for box in boxes]
+    number = _number_corners(boxes)
+    ends = [np.column_stack([mine, np.roll(mine, -1)]) for mine in number]
     corners = np.concatenate([np.stack([box.corners, np.roll(box.corners, -1, axis=0)], axis=1) for box in boxes])
     code = np.concatenate([box.codes for box in boxes])
-    line = np.where(code >= 0, code >> 1, code)
+    line = _lines_of(code)
     owner = np.repeat(np.arange(len(boxes)), [len(box.codes) for box in boxes])
     place = np.zeros((len(code), 2))
     order = np.argsort(line, kind="stable")
@@ -180,6 +181,27 @@ def _edges(boxes: list[Box]) -> _Edges:
         # Along a line each of the three ratios rises, falls or stays; the one that changes most tells places apart best.
         place[group] = max([u, v, u - v], key=np.ptp)
     return _Edges(np.concatenate(ends), corners, code, line, owner, place)
+
+
+def _lines_of(code: Ints) -> Ints:
+    """Names of the lines with some codes, below zero for sides of the region."""
+    return np.where(code >= 0, code >> 1, code)
+
+
+def _number_corners(boxes: list[Box]) -> list[Ints]:
+    """A number for each corner of each fragment. Corners with one name are one, and so are those between the same two lines.
+
+    A line that passes a corner within SAME makes no new one, so a corner may be between other lines than those that named it.
+    """
+    names, name = np.unique(np.concatenate([box.names for box in boxes]), return_inverse=True)
+    lines = [_lines_of(box.codes) for box in boxes]
+    pairs = np.concatenate([np.sort(np.column_stack([np.roll(mine, 1), mine]), axis=1) for mine in lines])
+    apart = np.flatnonzero(pairs[:, 0] != pairs[:, 1])  # else it is a corner in the middle of an edge
+    _, pair = np.unique(pairs[apart], axis=0, return_inverse=True)
+    nodes = names.size + (int(pair.max()) + 1 if pair.size else 0)
+    graph = coo_array((np.ones(apart.size), (name.ravel()[apart], names.size + pair.ravel())), shape=(nodes, nodes))
+    _, number = connected_components(graph, directed=False)
+    return np.split(number.astype(np.int64)[name.ravel()], np.cumsum([box.names.size for box in boxes])[:-1])
 
 
 def _overlaps(edges: _Edges, key: Words) -> Ints:
@@ -215,8 +237,9 @@ class _Border(NamedTuple):
 
 def _border(edges: _Edges, cell: Ints) -> _Border:
     """What is left of all edges when those that go opposite ways are taken out."""
-    _, first, number = np.unique(edges.ends, return_index=True, return_inverse=True)
-    number = number.reshape(-1, 2)
+    number, corners = edges.ends, edges.corners.reshape(-1, 3)
+    places = np.empty((int(number.max()) + 1, 3))
+    places[number.ravel()[::-1]] = corners[::-1]
     mine, line = (np.repeat(values, 2) for values in (cell[edges.owner], edges.line))
     # A corner on a line of a cell is one stop, at the place where it was first seen.
     stops = np.column_stack([mine, line, number.ravel()])
@@ -230,7 +253,7 @@ def _border(edges: _Edges, cell: Ints) -> _Border:
     at = np.repeat(np.arange(order.size), np.abs(passing))
     forth = passing[at] > 0
     ends = np.column_stack([np.where(forth, at, at + 1), np.where(forth, at + 1, at)])
-    return _Border(stops[at, 0], stops[at, 1], stops[ends, 2], edges.corners.reshape(-1, 3)[first])
+    return _Border(stops[at, 0], stops[at, 1], stops[ends, 2], places)
 
 
 def _rings(border: _Border, cell: int) -> list[Floats]:
