@@ -50,6 +50,9 @@ SMALL = 2**20
 DROPPED, ZERO = -1, -2
 """In ``Problem.point``: a row of weight zero; a row of zeros, inside the margin at all costs."""
 
+MULTICLASS = "sklearn.multiclass.OneVsRestClassifier"
+"""Where users with three or more classes are sent."""
+
 Bounds = tuple[tuple[float, float], tuple[float, float]]
 
 
@@ -165,8 +168,8 @@ def make_problem(
     y = column_or_1d(y)
     check_consistent_length(X, y)
     bias = _check_bias(bias)
-    classes, sign = _check_labels(y)
-    weight = _check_weights(sample_weight, X.shape[0], sign)
+    classes, sign = check_labels(y)
+    weight = check_weights(sample_weight, X.shape[0], sign)
     chosen = make_kernel(kernel, gamma, degree, coef0, X, weight)
     if kernel == "precomputed":
         X = check_gram(X.toarray() if issparse(X) else X)
@@ -203,16 +206,19 @@ def _check_bias(bias: Any) -> float:
     return value
 
 
-def _check_labels(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Floats]:
+def check_labels(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Floats]:
+    """The two labels, and the sign of each row: +1 for the second label."""
     if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
         raise ValueError("y contains NaN or infinity")
     classes, index = np.unique(y, return_inverse=True)
     if classes.size != 2:
-        raise ValueError(f"y must hold exactly two classes, got {classes.size}: {classes[:5].tolist()}")
+        more = f"; for more wrap a classifier in {MULTICLASS}" if classes.size > 2 else ""
+        raise ValueError(f"y must hold exactly two classes, got {classes.size}: {classes[:5].tolist()}{more}")
     return classes, np.where(index == 1, 1.0, -1.0)
 
 
-def _check_weights(sample_weight: Any, n: int, sign: Floats) -> Floats:
+def check_weights(sample_weight: Any, n: int, sign: Floats) -> Floats:
+    """The weights of the rows, 1 by default: both classes have a positive one."""
     if sample_weight is None:
         return np.ones(n)
     weight = np.array(check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"))

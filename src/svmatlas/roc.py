@@ -10,10 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.cells import Cell
+from svmatlas.folds import make_folds
 from svmatlas.problem import check_bounds
 from svmatlas.progress import make_bar
 from svmatlas.scoring import accuracy
-from svmatlas.select import fresh_best, make_cells, make_folds, make_plane, search
+from svmatlas.select import fresh_best, make_cells, make_plane, search
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -121,7 +122,7 @@ def roc_frontier(
         plane = make_plane(folds, accuracy, model, check_bounds(region), n_jobs, np.inf, bar)
         n_pos, n_neg = int(plane.judge.fold_pos.sum()), int(plane.judge.fold_neg.sum())
         if n_pos == 0 or n_neg == 0:
-            raise ValueError("the held-out rows hold one class only")
+            raise ValueError("the held-out rows hold one class only: hold out rows of both classes")
         fragments = search(plane, fresh_best(n_neg + 1), np.inf, bar).fragments
     counts = np.array([box.counts.sum(axis=1) for box in fragments])
     points, which = np.unique(np.column_stack([n_neg - counts[:, 1], counts[:, 0]]), axis=0, return_inverse=True)
