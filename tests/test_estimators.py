@@ -21,15 +21,15 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import svmatlas
-from svmatlas import AsymmetricSVC, AtlasSVC
+from svmatlas import AsymmetricSVC, AsymmetricSVCCV, AtlasSVC
 from tests import cases
 
 BOTH = [AsymmetricSVC, AtlasSVC]
+ALL = [*BOTH, AsymmetricSVCCV]
+KINDS = [{}, {"bias": 0}, {"kernel": "rbf"}, {"kernel": "rbf", "bias": 0}]
 
 
-@parametrize_with_checks(
-    [AsymmetricSVC(), AsymmetricSVC(C=0.1, kernel="rbf"), AtlasSVC(region=((0.9, 1.1), (0.9, 1.1)))]
-)  # no check is expected to fail
+@parametrize_with_checks([estimator(**kind) for estimator in ALL for kind in KINDS])  # no check is expected to fail
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -225,8 +225,11 @@ def test_several_classes_and_probabilities():
     X, y = dense()
     probability = CalibratedClassifierCV(AsymmetricSVC(), cv=3).fit(X, y).predict_proba(X)
     np.testing.assert_allclose(probability.sum(axis=1), 1)
-    with pytest.raises(ValueError, match="Only binary classification"):
-        AsymmetricSVC().fit(X, np.arange(len(y)) % 3)
+    for estimator in ALL:
+        with pytest.raises(ValueError, match=r"Only binary classification.*sklearn\.multiclass\.OneVsRestClassifier"):
+            estimator().fit(X, np.arange(len(y)) % 3)
+        with pytest.raises(ValueError, match=r"y has 1 class: 7$"):
+            estimator().fit(X, np.full(len(y), 7))
 
 
 def test_labels_of_any_kind():

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gc
 import hashlib
+import inspect
 import os
 import pickle
 import re
@@ -127,19 +128,18 @@ UNUSABLE = (OSError, EOFError, pickle.UnpicklingError)
 
 @cache
 def _read(module: str) -> tuple[str, list[str]]:
-    """The digest of the source of a module, and the modules of its package that it imports; OSError if there is no source."""
+    """The digest of the source of a module, and what it imports from its package and this one; OSError without a source."""
     try:
-        source = sys.modules[module].__spec__.loader.get_source(module)  # type: ignore[union-attr]
-    except (AttributeError, ImportError):  # such as a notebook
-        source = None
-    if source is None:
-        raise OSError(f"no source of {module}")
-    imports = re.findall(rf"^(?:from|import) ({module.partition('.')[0]}\.\w+)", source, re.MULTILINE)
+        source = inspect.getsource(sys.modules[module])
+    except TypeError:  # such as a notebook
+        raise OSError(f"there is no source of {module}") from None
+    packages = "|".join({name.partition(".")[0] for name in (module, __name__)})
+    imports = re.findall(rf"^(?:from|import) ((?:{packages})\.\w+)", source, re.MULTILINE)
     return hashlib.sha256(source.encode()).hexdigest(), [name for name in imports if name in sys.modules]
 
 
 def _stamp(module: str) -> list[tuple[str, str]]:
-    """Digests of the sources of a module and of all that it imports from its package, with their names."""
+    """Digests of the sources of a module and of all that it imports, directly or not, with their names."""
     digests: dict[str, str] = {}
     waiting = [module]
     while waiting:
@@ -232,15 +232,18 @@ class _Cache(NullCache):
 
     def _warn(self) -> None:
         """Say that other processes will have to compile again; once."""
-        if not _Cache._warned:
-            _Cache._warned = True
-            warnings.warn(
-                "compiled kernels are kept in memory only, so that each process compiles for about a minute: nothing can be "
-                f"written to {' or '.join(map(str, self._folders))}. Set NUMBA_CACHE_DIR to a folder that can be written to, "
-                "or run 'svmatlas compile' as the owner of the installation",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        if _Cache._warned:
+            return
+        _Cache._warned = True
+        why = (
+            f"nothing can be written to {' or '.join(map(str, self._folders))}" if self._stores else "there is no source code"
+        )
+        warnings.warn(
+            f"compiled kernels are kept in memory only, so that each process compiles for about a minute: {why}. "
+            "Set NUMBA_CACHE_DIR to a folder that can be written to, or run 'svmatlas compile' as the owner of the package",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _key(sig: Any, target_context: Any) -> Any:

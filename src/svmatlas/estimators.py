@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from svmatlas.atlas import Atlas
 from svmatlas.explore import explore
-from svmatlas.problem import Problem, check_bounds, make_problem, make_region
+from svmatlas.problem import MULTICLASS, Problem, check_bounds, make_problem, make_region
 from svmatlas.solve import ALARM, Solution, solve, solve_exactly
 from svmatlas.walk import state_at
 
@@ -39,13 +39,20 @@ class _SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = self._needs_centred_data()
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
     def _more_tags(self) -> dict[str, Any]:
         """Tags for scikit-learn before 1.6."""
-        return {"binary_only": True, "pairwise": self.kernel == "precomputed"}
+        return {
+            "binary_only": True, "pairwise": self.kernel == "precomputed", "poor_score": self._needs_centred_data(),
+        }  # fmt: skip
+
+    def _needs_centred_data(self) -> bool:
+        """Whether the decision boundary is a plane through the origin: on other data it predicts poorly, as it must."""
+        return bool(self.kernel == "linear" and self.bias == 0)
 
     def decision_function(self, X: Any) -> Floats:
         """Decision values of rows, positive for ``classes_[1]``.
@@ -387,7 +394,10 @@ def _validate_training(estimator: Any, X: Any, y: Any) -> tuple[Any, npt.NDArray
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
     if kind != "binary":
-        raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {kind}. "
+            f"For more classes wrap the classifier in {MULTICLASS}."
+        )
     if np.unique(y).size == 1:
-        raise ValueError(f"two classes are needed, but y has 1 class: {y[0]!r}")
+        raise ValueError(f"two classes are needed, but y has 1 class: {y.tolist()[0]!r}")
     return X, y
