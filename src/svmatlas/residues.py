@@ -26,6 +26,9 @@ TOP = 2**31
 BITS = 30
 """Each prime is larger than 2 to this power."""
 
+DIGIT = 16
+"""Bits of a digit of an integer: the products of 65,536 digits and residues add up in 64 bits."""
+
 SPARE = 4
 """So many primes more than needed: as many may divide the determinant, each does with a probability near 2^-31."""
 
@@ -109,29 +112,28 @@ def _eliminate(rows: list[list[int]], primes: Ints, check: Callable[[], None]) -
     limbs = _limbs(rows)
     m, n, _ = limbs.shape
     out, room = np.empty((primes.size, 1 + m * (n - m)), dtype=np.int64), np.empty((m, n), dtype=np.int64)
+    powers = np.empty(limbs.shape[2] + 1, dtype=np.int64)
     for first in range(0, primes.size, CHUNK):
         check()
-        _solve(limbs, primes[first : first + CHUNK], room, out[first : first + CHUNK])
+        _solve(limbs, primes[first : first + CHUNK], room, powers, out[first : first + CHUNK])
     return out
 
 
-def _limbs(rows: list[list[int]]) -> npt.NDArray[np.uint32]:
-    """The entries (m, n, L) in digits of 32 bits, the lowest first, as two's complement."""
-    n_limbs = max((v.bit_length() for row in rows for v in row), default=0) // 32 + 1
-    data = b"".join(v.to_bytes(4 * n_limbs, "little", signed=True) for row in rows for v in row)
-    return np.frombuffer(data, dtype="<u4").astype(np.uint32).reshape(len(rows), len(rows[0]) if rows else 0, n_limbs)
+def _limbs(rows: list[list[int]]) -> npt.NDArray[np.uint16]:
+    """The entries (m, n, L) in digits, the lowest first, as two's complement."""
+    size = max((v.bit_length() for row in rows for v in row), default=0) // DIGIT + 1
+    data = b"".join(v.to_bytes(size * DIGIT // 8, "little", signed=True) for row in rows for v in row)
+    return np.frombuffer(data, dtype="<u2").astype(np.uint16).reshape(len(rows), len(rows[0]) if rows else 0, size)
 
 
 @kernel
-def _residue(digits, p):
-    """An integer modulo a prime."""
+def _residue(digits, powers, p):
+    """An integer modulo a prime, given the powers of the base."""
     n = digits.size
-    value = np.int64(digits[n - 1]) % p
-    if digits[n - 1] >> np.uint32(31):
-        value = (np.int64(digits[n - 1]) - (np.int64(1) << 32)) % p  # the sign
-    for k in range(n - 2, -1, -1):
-        value = ((value << 30) % p * 4 + np.int64(digits[k])) % p
-    return value
+    value = np.int64(0)
+    for k in range(n):
+        value += np.int64(digits[k]) * powers[k]
+    return (value - (np.int64(digits[n - 1]) >> (DIGIT - 1)) * powers[n]) % p  # two's complement
 
 
 @kernel
@@ -146,13 +148,21 @@ def _inverse(a, p):
 
 
 @kernel
+def _add(a, b, factor, square):
+    """Add a multiple of a row to another, modulo the square of a prime; the factor and ``b`` are residues modulo the prime."""
+    for j in range(a.size):
+        value = a[j] + factor * b[j]
+        a[j] = value - square if value >= square else value
+
+
+@kernel
 def _reduce(a, p):
     """Equations modulo a prime become triangular, with ones on the diagonal; the determinant, 0 if they cannot."""
     m, n = a.shape
     det = np.int64(1)
     for k in range(m):
         top = k
-        while top < m and a[top, k] == 0:
+        while top < m and a[top, k] % p == 0:
             top += 1
         if top == m:
             return np.int64(0)
@@ -160,32 +170,32 @@ def _reduce(a, p):
             det = p - det
             for j in range(k, n):
                 a[k, j], a[top, j] = a[top, j], a[k, j]
-        det = det * a[k, k] % p
-        inverse = _inverse(a[k, k], p)
+        det = det * (a[k, k] % p) % p
+        inverse = _inverse(a[k, k] % p, p)
         for j in range(k, n):
-            a[k, j] = a[k, j] * inverse % p
+            a[k, j] = a[k, j] % p * inverse % p
         for i in range(k + 1, m):
-            factor = p - a[i, k]
-            for j in range(k + 1, n):
-                a[i, j] = (a[i, j] + factor * a[k, j]) % p
+            _add(a[i, k + 1 :], a[k, k + 1 :], p - a[i, k] % p, p * p)
     return det
 
 
 @caller
-def _solve(limbs, primes, a, out):
-    """For each prime the determinant D, and N row by row, into ``out``; ``a`` is room for the equations."""
+def _solve(limbs, primes, a, powers, out):
+    """For each prime the determinant D, and N row by row, into ``out``; ``a`` and ``powers`` are room."""
     m, n = a.shape
     for at in range(primes.size):
         p = primes[at]
+        powers[0] = 1
+        for k in range(1, powers.size):
+            powers[k] = (powers[k - 1] << DIGIT) % p
         for i in range(m):
             for j in range(n):
-                a[i, j] = _residue(limbs[i, j], p)
+                a[i, j] = _residue(limbs[i, j], powers, p)
         det = _reduce(a, p)
         out[at, 0] = det
         for i in range(m - 1, -1, -1):
+            for j in range(i + 1, m):
+                _add(a[i, m:], a[j, m:], p - a[i, j], p * p)
             for c in range(m, n):
-                value = a[i, c]
-                for j in range(i + 1, m):
-                    value = (value + (p - a[i, j]) * a[j, c]) % p
-                a[i, c] = value
-                out[at, 1 + i * (n - m) + c - m] = value * det % p
+                a[i, c] %= p
+                out[at, 1 + i * (n - m) + c - m] = a[i, c] * det % p
