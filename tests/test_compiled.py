@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
+import importlib
+import inspect
 import os
 import shutil
 import stat
@@ -11,8 +14,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba.core.registry import CPUDispatcher
 
 import svmatlas
+from svmatlas import compiled
 
 CODE = """
 import sys
@@ -32,6 +37,22 @@ def test_no_kernel_is_left_for_its_first_use():
     count, left = run.stdout.split(maxsplit=1)
     assert int(count) > 30
     assert left.strip() == "[]"
+
+
+def test_kernels_take_nothing_from_modules_without_kernels():
+    """These may change without a new compilation."""
+    importlib.import_module("svmatlas.prepare")
+    modules = {name: module for name, module in sys.modules.items() if name.startswith("svmatlas.")}
+    foreign, n_kernels = [], 0
+    for name, module in modules.items():
+        kernels = [v for v in vars(module).values() if isinstance(v, CPUDispatcher) and v.py_func.__module__ == name]
+        used = {word for kernel in kernels for word in kernel.py_func.__code__.co_names}
+        n_kernels += len(kernels)
+        for node in ast.walk(ast.parse(inspect.getsource(module))):
+            if isinstance(node, ast.ImportFrom) and node.module in modules and not compiled._read(node.module)[2]:
+                foreign += [(name, alias.name) for alias in node.names if (alias.asname or alias.name) in used]
+    assert n_kernels > 100
+    assert foreign == []
 
 
 # ----------------------------------------------------------------------------------------------------------------------

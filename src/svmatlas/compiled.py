@@ -127,26 +127,32 @@ UNUSABLE = (OSError, EOFError, pickle.UnpicklingError)
 
 
 @cache
-def _read(module: str) -> tuple[str, list[str]]:
-    """The digest of the source of a module, and what it imports from its package and this one; OSError without a source."""
+def _read(module: str) -> tuple[str, list[str], bool]:
+    """The digest of the source of a module, what it imports from its package and this one, and whether it may hold kernels."""
     try:
         source = inspect.getsource(sys.modules[module])
     except TypeError:  # such as a notebook
         raise OSError(f"there is no source of {module}") from None
     packages = "|".join({name.partition(".")[0] for name in (module, __name__)})
-    imports = re.findall(rf"^(?:from|import) ((?:{packages})\.\w+)", source, re.MULTILINE)
-    return hashlib.sha256(source.encode()).hexdigest(), [name for name in imports if name in sys.modules]
+    names = re.findall(rf"^(?:from|import) ((?:{packages})\.\w+)", source, re.MULTILINE)
+    imports_numba = re.search(r"^(?:from|import) numba", source, re.MULTILINE) is not None
+    return hashlib.sha256(source.encode()).hexdigest(), names, imports_numba or __name__ in names
 
 
 def _stamp(module: str) -> list[tuple[str, str]]:
-    """Digests of the sources of a module and of all that it imports, directly or not, with their names."""
+    """Names and digests of the sources of a module and of all modules with kernels that it imports; OSError without a source.
+
+    A kernel takes nothing from modules without kernels, so that these may change.
+    """
     digests: dict[str, str] = {}
     waiting = [module]
     while waiting:
         name = waiting.pop()
-        if name not in digests:
-            digests[name], imports = _read(name)
-            waiting += imports
+        if name not in digests and name in sys.modules:
+            digest, imports, has_kernels = _read(name)
+            if has_kernels:
+                digests[name] = digest
+                waiting += imports
     return sorted(digests.items())
 
 
