@@ -59,6 +59,36 @@ def test_bad_input(arguments, message):
         svmatlas.explore(arguments.pop("X"), arguments.pop("y"), **arguments)
 
 
+MINUS = np.float64(-1.5)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: svmatlas.explore(X, Y, bias=MINUS),
+        lambda: svmatlas.explore(X, Y, region=(MINUS, [MINUS])),
+        lambda: svmatlas.explore(X, Y, region=np.full((2, 2), MINUS)),
+        lambda: svmatlas.explore(X, Y, start=np.array([MINUS])),
+        lambda: svmatlas.explore(X, Y, kernel="rbf", gamma=MINUS),
+        lambda: svmatlas.explore(X, np.full(5, MINUS)),
+        lambda: svmatlas.explore(X, Y, sample_weight=np.full(5, MINUS)),
+        lambda: svmatlas.explore(X, Y).estimator(MINUS, np.inf),
+        lambda: svmatlas.ray(X, Y, ratio=MINUS),
+        lambda: svmatlas.ray(X, Y, C_max=MINUS),
+        lambda: svmatlas.segment(X, Y, (MINUS,), (1, 1)),
+        lambda: svmatlas.scoring.expected_cost(MINUS, 1),
+        lambda: svmatlas.scoring.expected_cost(1, 1, MINUS),
+        lambda: svmatlas.scoring.fbeta(MINUS),
+        lambda: svmatlas.AsymmetricSVC(MINUS).fit(X, Y),
+        lambda: svmatlas.AtlasSVC(MINUS).fit(X, Y),
+    ],
+)
+def test_messages_show_plain_numbers(call):
+    with pytest.raises(ValueError, match=r"-1\.5") as error:
+        call()
+    assert "np." not in str(error.value)
+
+
 @pytest.mark.parametrize(
     "make",
     [

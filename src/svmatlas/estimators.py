@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from svmatlas.atlas import Atlas
 from svmatlas.explore import explore
+from svmatlas.messages import shown
 from svmatlas.problem import MULTICLASS, Problem, check_bounds, make_problem, make_region
 from svmatlas.solve import ALARM, Solution, solve, solve_exactly
 from svmatlas.walk import state_at
@@ -255,7 +256,7 @@ class AsymmetricSVC(_SVC):
         names = ("C_pos", "C_neg") if self.C is None else ("C", "C")
         for name, value in zip(names, pair, strict=True):
             if not (isinstance(value, Real) and np.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+                raise ValueError(f"{name} must be a finite number >= 0, got {shown(value)}")
         negative, positive = compute_class_weight(self.class_weight, classes=classes, y=y)
         return float(pair[0] * positive), float(pair[1] * negative)
 
@@ -348,7 +349,7 @@ class AtlasSVC(_SVC):
         for name, (low, high) in zip(("C_pos", "C_neg"), check_bounds(self.region), strict=True):
             value = getattr(self, name)
             if not (isinstance(value, Real) and np.isfinite(float(value)) and low <= float(value) <= high):
-                raise ValueError(f"{name} must be a finite cost in the region [{low}, {high}], got {value!r}")
+                raise ValueError(f"{name} must be a finite cost in the region [{low}, {high}], got {shown(value)}")
         self.atlas_: Atlas = explore(
             X, y, bias=self.bias, sample_weight=sample_weight, kernel=self.kernel, gamma=self.gamma, degree=self.degree,
             coef0=self.coef0, region=self.region, n_jobs=self.n_jobs, random_state=self.random_state,

@@ -28,6 +28,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from svmatlas.facet import CUT, WEIGHT, Data, L, P, Q, Region
 from svmatlas.features import Features, lift, make_features
 from svmatlas.kernels import Kernel, check_gram, make_kernel
+from svmatlas.messages import shown
 from svmatlas.threads import limit_blas
 
 Floats = npt.NDArray[np.float64]
@@ -202,7 +203,7 @@ def check_rows(X: Any) -> Any:
 def _check_bias(bias: Any) -> float:
     value = float(bias)
     if not np.isfinite(value) or value < 0:
-        raise ValueError(f"bias must be a finite number >= 0, got {bias!r}")
+        raise ValueError(f"bias must be a finite number >= 0, got {shown(bias)}")
     return value
 
 
@@ -297,7 +298,7 @@ def check_bounds(region: Any) -> Bounds:
         (a, b), (c, d) = region
         bounds = ((float(a), float(b)), (float(c), float(d)))
     except (TypeError, ValueError):
-        raise ValueError(f"region must be ((lo, hi), (lo, hi)) for C+ and C-, got {region!r}") from None
+        raise ValueError(f"region must be ((lo, hi), (lo, hi)) for C+ and C-, got {shown(region)}") from None
     for name, (lo, hi) in zip(("C+", "C-"), bounds, strict=True):
         if not (0 <= lo < hi) or np.isinf(lo):
             raise ValueError(f"region: {name} needs 0 <= lo < hi, got ({lo}, {hi})")

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from svmatlas.cells import Cell
 from svmatlas.folds import make_folds
+from svmatlas.messages import shown
 from svmatlas.problem import check_bounds
 from svmatlas.progress import make_bar
 from svmatlas.scoring import accuracy
@@ -74,10 +75,10 @@ class Frontier:
         """
         for name, cost in (("cost_fp", cost_fp), ("cost_fn", cost_fn)):
             if not (np.isfinite(cost) and cost >= 0):
-                raise ValueError(f"{name} must be a finite number >= 0, got {cost!r}")
+                raise ValueError(f"{name} must be a finite number >= 0, got {shown(cost)}")
         share = self.n_pos / (self.n_pos + self.n_neg) if prior is None else prior
         if not 0 <= share <= 1:
-            raise ValueError(f"prior must lie between 0 and 1, got {prior!r}")
+            raise ValueError(f"prior must lie between 0 and 1, got {shown(prior)}")
         return int(np.argmin(cost_fn * share * (1 - self.tpr) + cost_fp * (1 - share) * self.fpr))
 
 

@@ -22,6 +22,7 @@ from svmatlas.cells import Cell, Parts, Window, area_within, join, make_window
 from svmatlas.curves import Collector, Curves, inner_rows
 from svmatlas.explore import count_jobs, first_state
 from svmatlas.folds import Folds, check_scorable, make_folds
+from svmatlas.messages import shown
 from svmatlas.problem import Bounds, Problem, check_bounds, make_problem, make_region
 from svmatlas.progress import make_bar
 from svmatlas.scoring import Score, get_score, make_table
@@ -232,7 +233,7 @@ def _choose(rule: Rule, cells: list[Cell]) -> int:
         return min(range(len(cells)), key=lambda k: sum(cells[k].center))
     index = rule(cells)  # type: ignore[operator]
     if not (isinstance(index, int | np.integer) and 0 <= index < len(cells)):
-        raise ValueError(f"rule must return an index of one of the {len(cells)} cells, got {index!r}")
+        raise ValueError(f"rule must return an index of one of the {len(cells)} cells, got {shown(index)}")
     return int(index)
 
 
