@@ -21,15 +21,23 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import svmatlas
-from svmatlas import AsymmetricSVC, AtlasSVC
+from svmatlas import AsymmetricSVC, AsymmetricSVCCV, AtlasSVC
 from tests import cases
 
 BOTH = [AsymmetricSVC, AtlasSVC]
+ALL = [*BOTH, AsymmetricSVCCV]
+LINEAR = [{}, {"bias": 0}]
+RBF = [{"kernel": "rbf"}, {"kernel": "rbf", "bias": 0}]
+FINITE = {"region": ((0.5, 2.0), (0.5, 2.0))}
+"""The whole plane takes minutes: exact arithmetic decides much of the map of 100 rows with random labels at large costs."""
 
 
 @parametrize_with_checks(
-    [AsymmetricSVC(), AsymmetricSVC(C=0.1, kernel="rbf"), AtlasSVC(region=((0.9, 1.1), (0.9, 1.1)))]
+    [AsymmetricSVC(**kind) for kind in LINEAR + RBF]
+    + [estimator(**kind) for estimator in (AtlasSVC, AsymmetricSVCCV) for kind in LINEAR]
+    + [estimator(**kind, **FINITE) for estimator in (AtlasSVC, AsymmetricSVCCV) for kind in RBF]
 )  # no check is expected to fail
+@pytest.mark.filterwarnings("ignore:the best costs touch the edge of the region")
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
@@ -225,8 +233,11 @@ def test_several_classes_and_probabilities():
     X, y = dense()
     probability = CalibratedClassifierCV(AsymmetricSVC(), cv=3).fit(X, y).predict_proba(X)
     np.testing.assert_allclose(probability.sum(axis=1), 1)
-    with pytest.raises(ValueError, match="Only binary classification"):
-        AsymmetricSVC().fit(X, np.arange(len(y)) % 3)
+    for estimator in ALL:
+        with pytest.raises(ValueError, match=r"Only binary classification.*sklearn\.multiclass\.OneVsRestClassifier"):
+            estimator().fit(X, np.arange(len(y)) % 3)
+        with pytest.raises(ValueError, match=r"y has 1 class: 7$"):
+            estimator().fit(X, np.full(len(y), 7))
 
 
 def test_labels_of_any_kind():

@@ -30,7 +30,7 @@ def with_value(value):
         ({"X": X.astype(str).astype(object) + "a"}, "could not convert string"),
         ({"X": X[:, 0]}, "2D array"),
         ({"y": np.zeros(5)}, "exactly two classes, got 1"),
-        ({"y": np.arange(5)}, "exactly two classes, got 5"),
+        ({"y": np.arange(5)}, r"exactly two classes, got 5: .*sklearn\.multiclass\.OneVsRestClassifier"),
         ({"y": [0, 1, np.nan, 1, 0]}, "NaN"),
         ({"y": Y[:3]}, "inconsistent numbers of samples"),
         ({"bias": -1.0}, "bias"),
@@ -57,6 +57,36 @@ def test_bad_input(arguments, message):
     arguments = {"X": X, "y": Y} | arguments
     with pytest.raises(ValueError, match=message):
         svmatlas.explore(arguments.pop("X"), arguments.pop("y"), **arguments)
+
+
+MINUS = np.float64(-1.5)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: svmatlas.explore(X, Y, bias=MINUS),
+        lambda: svmatlas.explore(X, Y, region=(MINUS, [MINUS])),
+        lambda: svmatlas.explore(X, Y, region=np.full((2, 2), MINUS)),
+        lambda: svmatlas.explore(X, Y, start=np.array([MINUS])),
+        lambda: svmatlas.explore(X, Y, kernel="rbf", gamma=MINUS),
+        lambda: svmatlas.explore(X, np.full(5, MINUS)),
+        lambda: svmatlas.explore(X, Y, sample_weight=np.full(5, MINUS)),
+        lambda: svmatlas.explore(X, Y).estimator(MINUS, np.inf),
+        lambda: svmatlas.ray(X, Y, ratio=MINUS),
+        lambda: svmatlas.ray(X, Y, C_max=MINUS),
+        lambda: svmatlas.segment(X, Y, (MINUS,), (1, 1)),
+        lambda: svmatlas.scoring.expected_cost(MINUS, 1),
+        lambda: svmatlas.scoring.expected_cost(1, 1, MINUS),
+        lambda: svmatlas.scoring.fbeta(MINUS),
+        lambda: svmatlas.AsymmetricSVC(MINUS).fit(X, Y),
+        lambda: svmatlas.AtlasSVC(MINUS).fit(X, Y),
+    ],
+)
+def test_messages_show_plain_numbers(call):
+    with pytest.raises(ValueError, match=r"-1\.5") as error:
+        call()
+    assert "np." not in str(error.value)
 
 
 @pytest.mark.parametrize(

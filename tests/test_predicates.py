@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from random import Random
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import svmatlas
-from svmatlas import doubledouble, exact
+from svmatlas import doubledouble, exact, residues
 from svmatlas.compiled import entry
-from svmatlas.exact import ExactFacet, ExactProblem, integers, solve_integer
+from svmatlas.exact import ExactFacet, ExactProblem, integers
 from svmatlas.facet import (
     INSIDE,
     MARGIN,
@@ -28,6 +29,7 @@ from svmatlas.facet import (
 )
 from svmatlas.facet import tabulate_margin as tabulate
 from svmatlas.problem import check_bounds, make_problem, make_region
+from svmatlas.residues import solve_integer
 from tests import cases
 
 number = st.floats(-1e10, 1e10).filter(lambda v: v == 0 or abs(v) > 1e-100)
@@ -68,6 +70,39 @@ def test_integer_solution(data):
     assert divisor > 0
     for row, (b,) in zip(matrix, right, strict=True):
         assert sum(a * x for a, (x,) in zip(row, numerator, strict=True)) == divisor * b
+
+
+@pytest.mark.parametrize(("n", "size"), [(0, 1), (1, 2**200), (3, 2**31), (12, 2**53), (25, 2**90)])
+def test_integer_solution_of_large_numbers(n, size):
+    random = Random(0)
+    root = [[random.randint(-size, size) for _ in range(n + 1)] for _ in range(n)]
+    matrix = [[sum(a * b for a, b in zip(x, y, strict=True)) for y in root] for x in root]
+    right = [[random.randint(-(size**2), size**2) for _ in range(3)] for _ in range(n)]
+    numerator, divisor = solve_integer(matrix, right)
+    assert divisor > 0
+    for row, b in zip(matrix, right, strict=True):
+        assert [sum(a * x[c] for a, x in zip(row, numerator, strict=True)) for c in range(3)] == [divisor * v for v in b]
+
+
+def test_primes_that_divide_the_determinant_are_left_out():
+    primes = residues._primes(residues.SPARE)
+    assert all(all(p % k for k in range(2, 46341)) for p in primes.tolist())
+    divisor = int(np.prod(primes.astype(object)))
+    assert solve_integer([[divisor]], [[5]]) == ([[5]], divisor)
+
+
+def test_dependent_rows_have_no_solution():
+    for matrix in ([[1, 2], [2, 4]], [[0]], [[-1]]):
+        with pytest.raises(ArithmeticError, match="linearly dependent"):
+            solve_integer(matrix, [[1] for _ in matrix])
+
+
+def test_a_clock_can_end_an_integer_solution():
+    def late():
+        raise TimeoutError
+
+    with pytest.raises(TimeoutError):
+        solve_integer([[1]], [[1]], late)
 
 
 @entry

@@ -8,6 +8,7 @@ from sklearn.model_selection import StratifiedKFold
 
 import svmatlas
 from svmatlas import scoring
+from svmatlas.folds import make_folds
 from tests import brute
 from tests.test_select import REGION, noisy
 
@@ -39,7 +40,7 @@ def frontier():
 
 def test_the_costs_reach_the_points(frontier):
     X, y, roc = frontier
-    (split,) = svmatlas.select.__globals__["make_folds"](X, y, 0.4, None, None, 0).splits
+    (split,) = make_folds(X, y, 0.4, None, None, 0).splits
     atlas = svmatlas.explore(X[split[0]], y[split[0]])
     truth = y[split[1]] == 1
     for k, values in enumerate(atlas.decision_function(X[split[1]], roc.C_pos, roc.C_neg)):

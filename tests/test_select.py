@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from itertools import pairwise
 from types import SimpleNamespace
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import maximum_bipartite_matching
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_classification
 from sklearn.metrics import accuracy_score, balanced_accuracy_score, f1_score, fbeta_score, jaccard_score, matthews_corrcoef
-from sklearn.model_selection import GroupKFold, StratifiedKFold, StratifiedShuffleSplit, cross_val_score
+from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedKFold, StratifiedShuffleSplit, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 import svmatlas
@@ -385,7 +386,6 @@ def test_a_score_of_the_user(easy):
         ({"cv": 1.5}, "between 0 and 1"),
         ({"cv": []}, "no folds"),
         ({"cv": [(np.arange(0, 40, 3), np.arange(1, 40, 3))]}, "training rows of fold 0 hold one class"),
-        ({"cv": [(np.arange(30), np.array([30, 33]))]}, "held-out rows of fold 0 hold one class"),
         ({"cv": [(np.arange(30), np.array([], dtype=int))]}, "no held-out rows"),
         ({"rule": "two_se"}, "rule must be"),
         ({"region": ((1, 0), (0, 1))}, "region"),
@@ -399,6 +399,56 @@ def test_bad_arguments(arguments, message):
     X, y = noisy()
     with pytest.raises(ValueError, match=message):
         svmatlas.select(X, y, **{"cv": 3} | arguments)
+
+
+def rare(n_rare):
+    """Twenty rows, some of them of the class "b", all at the end."""
+    y = np.where(np.arange(20) < 20 - n_rare, "a", "b")
+    return np.random.default_rng(0).normal(size=(20, 2)), y
+
+
+UNSTRATIFIED = "the folds are not stratified; use stratified ones, cv={}, or shuffle the rows"
+
+
+@pytest.mark.filterwarnings("ignore:The least populated class in y has only")
+@pytest.mark.parametrize(
+    ("n_rare", "cv", "part", "advice"),
+    [
+        (3, 5, "held-out", "class 'b' has 3 rows for 5 folds; use at most cv=3, or scoring='accuracy'"),
+        (3, StratifiedKFold(4), "held-out", "class 'b' has 3 rows for 4 folds; use at most cv=3, or scoring='accuracy'"),
+        (1, 5, "training", "class 'b' has 1 row; each class needs at least 2"),
+        (9, 10, "held-out", "class 'b' has 9 rows for 10 folds; use at most cv=9, or scoring='accuracy'"),
+        (10, LeaveOneOut(), "held-out", "they are a single row; use stratified folds, cv=5, or scoring='accuracy'"),
+        (3, LeaveOneOut(), "held-out", "they are a single row; use stratified folds, cv=3, or scoring='accuracy'"),
+        (1, LeaveOneOut(), "training", "class 'b' has 1 row; each class needs at least 2"),
+        (10, KFold(2), "training", UNSTRATIFIED.format(2)),
+        (10, KFold(4), "held-out", UNSTRATIFIED.format(4) + ", or scoring='accuracy'"),
+        (5, [(range(18), [18, 19])], "held-out", "train on and hold out rows of both classes, or scoring='accuracy'"),
+        (5, [(range(9), range(9, 20))], "training", "train on and hold out rows of both classes"),
+    ],
+)
+def test_folds_of_one_class(n_rare, cv, part, advice):
+    X, y = rare(n_rare)
+    message = rf"the {part} rows of fold \d+ hold one class only: {re.escape(advice)} \(n_samples=20, n_features=2\)$"
+    with pytest.raises(ValueError, match=message):
+        svmatlas.select(X, y, cv=cv)
+    if "accuracy" in advice:
+        assert svmatlas.select(X, y, cv=cv, scoring="accuracy", region=((1, 2), (1, 2))).n_folds > 0
+
+
+def test_more_folds_than_rows_of_either_class():
+    X, y = rare(9)
+    with pytest.raises(ValueError, match=r"12 folds .* class 'a' has 11 rows and class 'b' has 9 rows; use at most cv=9"):
+        svmatlas.select(X, y, cv=12, scoring="accuracy")
+
+
+def test_folds_without_weight():
+    X, y = rare(4)
+    for n_heavy, advice in [(1, "class 'b' has 1 row of positive weight"), (2, "those of class 'b' have weight zero")]:
+        with pytest.raises(ValueError, match=f"training rows of fold 0 hold one class only: {advice}"):
+            svmatlas.select(X, y, cv=2, sample_weight=np.arange(20) < 16 + n_heavy)
+    with pytest.raises(ValueError, match="sample_weight is zero for all rows of a class"):
+        svmatlas.select(X, y, cv=2, sample_weight=np.where(y == "a", 1.0, 0.0))
 
 
 def test_bad_data(easy):

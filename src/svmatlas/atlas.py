@@ -18,6 +18,7 @@ from svmatlas.layers import states_of
 from svmatlas.limits import Limit, first_limit, way_to
 from svmatlas.locate import NOWHERE, Locator
 from svmatlas.mesh import Mesh
+from svmatlas.messages import shown
 from svmatlas.problem import DROPPED, ZERO, Bounds, Problem, check_rows, make_region
 from svmatlas.solve import ALARM, Solution, solution_maps, solve, solve_exactly
 from svmatlas.validate import Report, validate
@@ -451,7 +452,7 @@ class Atlas:
         """The solution at a pair of finite costs."""
         (p, q), scalar = self._check_costs(C_pos, C_neg)
         if not (scalar and np.isfinite(p[0]) and np.isfinite(q[0])):
-            raise ValueError(f"a classifier needs two finite costs, got {C_pos!r} and {C_neg!r}")
+            raise ValueError(f"a classifier needs two finite costs, got {shown(C_pos)} and {shown(C_neg)}")
         return self._solve(self._problem.homogeneous(p, q))
 
     def _weights(self, C_pos: Any, C_neg: Any) -> tuple[tuple[Floats, Floats], bool]:

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.estimators import _SVC, _validate_training, solve_at
-from svmatlas.select import Selection, make_folds, select
+from svmatlas.folds import Folds, make_folds
+from svmatlas.select import Selection, select
 
 Floats = npt.NDArray[np.float64]
 
@@ -139,7 +140,7 @@ class AsymmetricSVCCV(_SVC):
             warnings.warn(
                 "the best costs touch the edge of the region: better ones may lie beyond it", UserWarning, stacklevel=2
             )
-        shares = _shares(folds.positive, folds.weight, folds.splits) if self.refit_costs == "mean_loss" else np.ones(2)
+        shares = _shares(folds) if self.refit_costs == "mean_loss" else np.ones(2)
         self.C_pos_, self.C_neg_ = self.selection_.C_pos * float(shares[0]), self.selection_.C_neg * float(shares[1])
         if not self.refit:
             return self
@@ -147,9 +148,8 @@ class AsymmetricSVCCV(_SVC):
         return self._take(problem, solve_at(problem, self.C_pos_, self.C_neg_), self.C_pos_, self.C_neg_)
 
 
-def _shares(positive: npt.NDArray[np.bool_], weight: Floats | None, splits: Any) -> Floats:
+def _shares(folds: Folds) -> Floats:
     """Share of the weight of the positive and of the negative class in the training rows, mean over folds."""
-    weight = np.ones(positive.size) if weight is None else weight
-    classes = np.array([np.where(positive, weight, 0.0), np.where(positive, 0.0, weight)])
-    shares: Floats = np.mean([classes[:, train].sum(axis=1) / classes.sum(axis=1) for train, _ in splits], axis=0)
+    classes = np.array([np.where(folds.positive, folds.weight, 0.0), np.where(folds.positive, 0.0, folds.weight)])
+    shares: Floats = np.mean([classes[:, train].sum(axis=1) / classes.sum(axis=1) for train, _ in folds.splits], axis=0)
     return shares

@@ -15,7 +15,8 @@ from sklearn.utils.validation import check_is_fitted
 from svmatlas.atlas import Atlas
 from svmatlas.explore import explore
 from svmatlas.features import decision_values
-from svmatlas.problem import Problem, check_bounds, make_problem, make_region
+from svmatlas.messages import shown
+from svmatlas.problem import MULTICLASS, Problem, check_bounds, make_problem, make_region
 from svmatlas.solve import ALARM, Solution, solve, solve_exactly
 from svmatlas.walk import state_at
 
@@ -47,13 +48,20 @@ class _SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = self._needs_centred_data()
         tags.input_tags.sparse = True
         tags.input_tags.pairwise = self.kernel == "precomputed"
         return tags
 
     def _more_tags(self) -> dict[str, Any]:
         """Tags for scikit-learn before 1.6."""
-        return {"binary_only": True, "pairwise": self.kernel == "precomputed"}
+        return {
+            "binary_only": True, "pairwise": self.kernel == "precomputed", "poor_score": self._needs_centred_data(),
+        }  # fmt: skip
+
+    def _needs_centred_data(self) -> bool:
+        """Whether the decision boundary is a plane through the origin: on other data it predicts poorly, as it must."""
+        return bool(self.kernel == "linear" and self.bias == 0)
 
     def decision_function(self, X: Any) -> Floats:
         """Decision values of rows, positive for ``classes_[1]``.
@@ -256,7 +264,7 @@ class AsymmetricSVC(_SVC):
         names = ("C_pos", "C_neg") if self.C is None else ("C", "C")
         for name, value in zip(names, pair, strict=True):
             if not (isinstance(value, Real) and np.isfinite(value) and value >= 0):
-                raise ValueError(f"{name} must be a finite number >= 0, got {value!r}")
+                raise ValueError(f"{name} must be a finite number >= 0, got {shown(value)}")
         negative, positive = compute_class_weight(self.class_weight, classes=classes, y=y)
         return float(pair[0] * positive), float(pair[1] * negative)
 
@@ -349,7 +357,7 @@ class AtlasSVC(_SVC):
         for name, (low, high) in zip(("C_pos", "C_neg"), check_bounds(self.region), strict=True):
             value = getattr(self, name)
             if not (isinstance(value, Real) and np.isfinite(float(value)) and low <= float(value) <= high):
-                raise ValueError(f"{name} must be a finite cost in the region [{low}, {high}], got {value!r}")
+                raise ValueError(f"{name} must be a finite cost in the region [{low}, {high}], got {shown(value)}")
         self.atlas_: Atlas = explore(
             X, y, bias=self.bias, sample_weight=sample_weight, kernel=self.kernel, gamma=self.gamma, degree=self.degree,
             coef0=self.coef0, feature_names=getattr(self, "feature_names_in_", None), region=self.region, n_jobs=self.n_jobs,
@@ -395,7 +403,10 @@ def _validate_training(estimator: Any, X: Any, y: Any) -> tuple[Any, npt.NDArray
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
     if kind != "binary":
-        raise ValueError(f"Only binary classification is supported. The type of the target is {kind}.")
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {kind}. "
+            f"For more classes wrap the classifier in {MULTICLASS}."
+        )
     if np.unique(y).size == 1:
-        raise ValueError(f"two classes are needed, but y has 1 class: {y[0]!r}")
+        raise ValueError(f"two classes are needed, but y has 1 class: {y.tolist()[0]!r}")
     return X, y

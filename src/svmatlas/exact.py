@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, Data, Region
 from svmatlas.polygon import ASK_PENCIL, ASK_SIGN, TIE_LOSS, TIE_SHRINK
+from svmatlas.residues import solve_integer
 
 Line = tuple[int, int, int]
 
@@ -27,23 +28,6 @@ def integers(values: npt.NDArray[np.float64], low: npt.NDArray[np.float64] | Non
         numbers = [a + Fraction(b) for a, b in zip(numbers, low.ravel().tolist(), strict=True)]
     e = max((n.denominator.bit_length() - 1 for n in numbers), default=0)
     return [n.numerator << (e - n.denominator.bit_length() + 1) for n in numbers], e
-
-
-def solve_integer(matrix: list[list[int]], right: list[list[int]]) -> tuple[list[list[int]], int]:
-    """Fraction-free Gauss-Jordan (Bareiss): the integer solution N and divisor D > 0 with matrix N = D right."""
-    m = len(matrix)
-    rows = [list(a) + list(b) for a, b in zip(matrix, right, strict=True)]
-    previous = 1
-    for k in range(m):
-        pivot = rows[k][k]
-        if pivot <= 0:
-            raise ArithmeticError("the rows on the margin are linearly dependent: no facet has this partition")
-        for i in range(m):
-            if i != k:
-                factor, row = rows[i][k], rows[i]
-                rows[i] = [(pivot * a - factor * b) // previous for a, b in zip(row, rows[k], strict=True)]
-        previous = pivot
-    return [row[m:] for row in rows], previous
 
 
 class ExactProblem:

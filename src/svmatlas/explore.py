@@ -15,6 +15,7 @@ from svmatlas.budget import check_memory
 from svmatlas.facet import INSIDE
 from svmatlas.layers import Facets
 from svmatlas.mesh import Joiner
+from svmatlas.messages import shown
 from svmatlas.problem import Bounds, Problem, check_bounds, make_problem
 from svmatlas.progress import make_bar
 from svmatlas.survey import Surveyor
@@ -157,7 +158,7 @@ def _check_start(start: Any, bounds: Bounds) -> tuple[float, float] | None:
     try:
         a, b = (float(v) for v in start)
     except (TypeError, ValueError):
-        raise ValueError(f"start must be a pair (C_pos, C_neg), got {start!r}") from None
+        raise ValueError(f"start must be a pair (C_pos, C_neg), got {shown(start)}") from None
     for name, value, (lo, hi) in zip(("C_pos", "C_neg"), (a, b), bounds, strict=True):
         if not (np.isfinite(value) and lo <= value <= hi):
             raise ValueError(f"start: {name} = {value} is not in the region [{lo}, {hi}]")

@@ -12,6 +12,8 @@ from scipy.linalg.lapack import dpstrf
 from scipy.sparse import issparse
 from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
 
+from svmatlas.messages import shown
+
 Floats = npt.NDArray[np.float64]
 
 NAMES = ("linear", "poly", "rbf", "precomputed")
@@ -67,7 +69,7 @@ def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, X: Any, weight
         gamma = 1.0 / X.shape[1]
     for name, value in (("gamma", gamma), ("degree", degree), ("coef0", coef0)):
         if isinstance(value, str) or not np.isfinite(value) or (name != "coef0" and value < 0):
-            raise ValueError(f"{name} must be a finite number{'' if name == 'coef0' else ' >= 0'}, got {value!r}")
+            raise ValueError(f"{name} must be a finite number{'' if name == 'coef0' else ' >= 0'}, got {shown(value)}")
     return Kernel(kernel, float(gamma), degree, float(coef0))
 
 

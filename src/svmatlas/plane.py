@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from svmatlas.messages import shown
 from svmatlas.problem import Bounds
 
 Floats = npt.NDArray[np.float64]
@@ -157,7 +158,7 @@ def make_plane(costs: Floats, region: Bounds, scale: str, limits: Any) -> Plane:
     try:
         (x0, x1), (y0, y1) = ((float(lo), float(hi)) for lo, hi in limits)
     except (TypeError, ValueError):
-        raise ValueError(f"limits must be ((lo, hi), (lo, hi)), got {limits!r}") from None
+        raise ValueError(f"limits must be ((lo, hi), (lo, hi)), got {shown(limits)}") from None
     for lo, hi in ((x0, x1), (y0, y1)):
         if not (0 <= lo < hi < np.inf) or (scale == "log" and lo == 0):
             raise ValueError(f"limits need finite lo < hi, and lo > 0 on a log scale, got ({lo:g}, {hi:g})")

@@ -9,6 +9,7 @@ import numpy as np
 
 import svmatlas
 from svmatlas.raster import fill
+from svmatlas.residues import solve_integer
 
 
 def compile_kernels() -> None:
@@ -30,3 +31,4 @@ def compile_kernels() -> None:
         warnings.simplefilter("ignore")
         svmatlas.select(X, y, cv=2, time_budget=1e-3)  # the rest is not explored
     svmatlas.ray(X, y, C_max=1e-3).coef(1e-4)
+    solve_integer([[1]], [[1]])

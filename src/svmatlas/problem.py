@@ -29,6 +29,7 @@ from svmatlas.columns import Columns, check_names, column_names, standardize_col
 from svmatlas.facet import CUT, WEIGHT, Data, L, P, Q, Region
 from svmatlas.features import Features, lift, make_features
 from svmatlas.kernels import Kernel, check_gram, make_kernel
+from svmatlas.messages import shown
 from svmatlas.threads import limit_blas
 
 Floats = npt.NDArray[np.float64]
@@ -50,6 +51,9 @@ SMALL = 2**20
 
 DROPPED, ZERO = -1, -2
 """In ``Problem.point``: a row of weight zero; a row of zeros, inside the margin at all costs."""
+
+MULTICLASS = "sklearn.multiclass.OneVsRestClassifier"
+"""Where users with three or more classes are sent."""
 
 Bounds = tuple[tuple[float, float], tuple[float, float]]
 
@@ -172,8 +176,8 @@ def make_problem(
     y = column_or_1d(y)
     check_consistent_length(X, y)
     bias = _check_bias(bias)
-    classes, sign = _check_labels(y)
-    weight = _check_weights(sample_weight, X.shape[0], sign)
+    classes, sign = check_labels(y)
+    weight = check_weights(sample_weight, X.shape[0], sign)
     columns = _columns(X, names, weight, standardize, kernel)
     X = columns.standardized(X)
     chosen = make_kernel(kernel, gamma, degree, coef0, X, weight)
@@ -217,20 +221,23 @@ def _columns(X: Any, names: tuple[str, ...] | None, weight: Floats, standardize:
 def _check_bias(bias: Any) -> float:
     value = float(bias)
     if not np.isfinite(value) or value < 0:
-        raise ValueError(f"bias must be a finite number >= 0, got {bias!r}")
+        raise ValueError(f"bias must be a finite number >= 0, got {shown(bias)}")
     return value
 
 
-def _check_labels(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Floats]:
+def check_labels(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Floats]:
+    """The two labels, and the sign of each row: +1 for the second label."""
     if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
         raise ValueError("y contains NaN or infinity")
     classes, index = np.unique(y, return_inverse=True)
     if classes.size != 2:
-        raise ValueError(f"y must hold exactly two classes, got {classes.size}: {classes[:5].tolist()}")
+        more = f"; for more wrap a classifier in {MULTICLASS}" if classes.size > 2 else ""
+        raise ValueError(f"y must hold exactly two classes, got {classes.size}: {classes[:5].tolist()}{more}")
     return classes, np.where(index == 1, 1.0, -1.0)
 
 
-def _check_weights(sample_weight: Any, n: int, sign: Floats) -> Floats:
+def check_weights(sample_weight: Any, n: int, sign: Floats) -> Floats:
+    """The weights of the rows, 1 by default: both classes have a positive one."""
     if sample_weight is None:
         return np.ones(n)
     weight = np.array(check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"))
@@ -309,7 +316,7 @@ def check_bounds(region: Any) -> Bounds:
         (a, b), (c, d) = region
         bounds = ((float(a), float(b)), (float(c), float(d)))
     except (TypeError, ValueError):
-        raise ValueError(f"region must be ((lo, hi), (lo, hi)) for C+ and C-, got {region!r}") from None
+        raise ValueError(f"region must be ((lo, hi), (lo, hi)) for C+ and C-, got {shown(region)}") from None
     for name, (lo, hi) in zip(("C+", "C-"), bounds, strict=True):
         if not (0 <= lo < hi) or np.isinf(lo):
             raise ValueError(f"region: {name} needs 0 <= lo < hi, got ({lo}, {hi})")

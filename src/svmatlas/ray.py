@@ -18,6 +18,7 @@ from svmatlas.compiled import entry
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, L, P, Q, Region
 from svmatlas.guess import guess
 from svmatlas.layers import cross
+from svmatlas.messages import shown
 from svmatlas.problem import Problem, check_bounds, make_problem, make_region
 from svmatlas.progress import make_bar
 from svmatlas.solve import ALARM, Solution, solve, solve_exactly
@@ -381,14 +382,14 @@ def _bar(progress: bool) -> Iterator[Any]:
 def _check_ratio(ratio: Any) -> float:
     value = float(ratio)
     if not (value in {0.0, np.inf} or 1 / WIDEST <= value <= WIDEST):
-        raise ValueError(f"ratio must be 0, infinite or a number in [{1 / WIDEST:g}, {WIDEST:g}], got {ratio!r}")
+        raise ValueError(f"ratio must be 0, infinite or a number in [{1 / WIDEST:g}, {WIDEST:g}], got {shown(ratio)}")
     return value
 
 
 def _check_end(C_max: Any) -> float:
     value = float(C_max)
     if not value > 0:
-        raise ValueError(f"C_max must be positive, got {C_max!r}")
+        raise ValueError(f"C_max must be positive, got {shown(C_max)}")
     return value
 
 
@@ -396,7 +397,7 @@ def _check_pair(name: str, pair: Any) -> tuple[float, float]:
     try:
         a, b = (float(v) for v in pair)
     except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a pair (C_pos, C_neg), got {pair!r}") from None
+        raise ValueError(f"{name} must be a pair (C_pos, C_neg), got {shown(pair)}") from None
     for cost, value in (("C_pos", a), ("C_neg", b)):
         if not (np.isfinite(value) and value >= 0):
             raise ValueError(f"{name}: {cost} = {value} is not a finite cost >= 0")

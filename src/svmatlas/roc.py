@@ -11,10 +11,12 @@ import numpy.typing as npt
 
 from svmatlas.arrangement import Box
 from svmatlas.cells import Cell
+from svmatlas.folds import make_folds
+from svmatlas.messages import shown
 from svmatlas.problem import check_bounds
 from svmatlas.progress import make_bar
 from svmatlas.scoring import accuracy
-from svmatlas.select import Plane, fresh_best, make_cells, make_folds, make_plane, search
+from svmatlas.select import Plane, fresh_best, make_cells, make_plane, search
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -74,10 +76,10 @@ class Frontier:
         """
         for name, cost in (("cost_fp", cost_fp), ("cost_fn", cost_fn)):
             if not (np.isfinite(cost) and cost >= 0):
-                raise ValueError(f"{name} must be a finite number >= 0, got {cost!r}")
+                raise ValueError(f"{name} must be a finite number >= 0, got {shown(cost)}")
         share = self.n_pos / (self.n_pos + self.n_neg) if prior is None else prior
         if not 0 <= share <= 1:
-            raise ValueError(f"prior must lie between 0 and 1, got {prior!r}")
+            raise ValueError(f"prior must lie between 0 and 1, got {shown(prior)}")
         return int(np.argmin(cost_fn * share * (1 - self.tpr) + cost_fp * (1 - share) * self.fpr))
 
 
@@ -122,7 +124,7 @@ def roc_frontier(
         plane = make_plane(folds, accuracy, model, check_bounds(region), n_jobs, np.inf, bar)
         n_pos, n_neg = int(plane.judge.fold_pos.sum()), int(plane.judge.fold_neg.sum())
         if n_pos == 0 or n_neg == 0:
-            raise ValueError("the held-out rows hold one class only")
+            raise ValueError("the held-out rows hold one class only: hold out rows of both classes")
         points, cells = _confirmed_points(plane, n_neg, bar)
     fp, tp = np.array(points).T
     costs = np.array([group[0].center for group in cells])

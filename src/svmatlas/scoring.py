@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from svmatlas.messages import shown
+
 Floats = npt.NDArray[np.float64]
 Score = Callable[[Any, Any, Any, Any], Any]
 
@@ -44,7 +46,7 @@ def balanced_accuracy(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
 def fbeta(beta: float) -> Score:
     """F score: the weighted harmonic mean of precision and recall, recall being ``beta`` times as important."""
     if not beta > 0:
-        raise ValueError(f"beta must be positive, got {beta!r}")
+        raise ValueError(f"beta must be positive, got {shown(beta)}")
     b = float(beta) ** 2
 
     def fbeta_score(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
@@ -97,7 +99,7 @@ def expected_cost(cost_fp: float, cost_fn: float, prior: float | None = None) ->
     """
     for name, cost in (("cost_fp", cost_fp), ("cost_fn", cost_fn)):
         if not (np.isfinite(cost) and cost >= 0):
-            raise ValueError(f"{name} must be a finite number >= 0, got {cost!r}")
+            raise ValueError(f"{name} must be a finite number >= 0, got {shown(cost)}")
     if prior is not None:
         _check_share(prior, "prior")
 
@@ -110,7 +112,7 @@ def expected_cost(cost_fp: float, cost_fn: float, prior: float | None = None) ->
 
 def _check_share(value: Any, name: str) -> None:
     if not 0 <= value <= 1:
-        raise ValueError(f"{name} must lie between 0 and 1, got {value!r}")
+        raise ValueError(f"{name} must lie between 0 and 1, got {shown(value)}")
 
 
 NAMED: dict[str, Score] = {

@@ -20,17 +20,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.model_selection import StratifiedShuffleSplit, check_cv
-from sklearn.utils import check_array, check_consistent_length, column_or_1d, indexable
 
 from svmatlas.arrangement import EQUAL, Best, Box, Judge, bound_of, counts_at, fragments_of, halve, is_promising
 from svmatlas.cells import Cell, Parts, Window, area_within, join, make_window
 from svmatlas.curves import ZERO, Collector, Curves
 from svmatlas.estimators import decide_at
 from svmatlas.explore import count_jobs, first_state
-from svmatlas.problem import Bounds, Problem, check_bounds, check_rows, make_problem, make_region
+from svmatlas.folds import Folds, check_scorable, make_folds
+from svmatlas.messages import shown
+from svmatlas.problem import Bounds, Problem, check_bounds, make_problem, make_region
 from svmatlas.progress import make_bar
-from svmatlas.scoring import ONE_CLASS_ALLOWED, Score, get_score, make_table
+from svmatlas.scoring import Score, get_score, make_table
 from svmatlas.survey import Surveyor
 
 Floats = npt.NDArray[np.float64]
@@ -271,7 +271,7 @@ def _choose(rule: Rule, cells: list[Cell]) -> int:
         return min(range(len(cells)), key=lambda k: sum(cells[k].center))
     index = rule(cells)  # type: ignore[operator]
     if not (isinstance(index, int | np.integer) and 0 <= index < len(cells)):
-        raise ValueError(f"rule must return an index of one of the {len(cells)} cells, got {index!r}")
+        raise ValueError(f"rule must return an index of one of the {len(cells)} cells, got {shown(index)}")
     return int(index)
 
 
@@ -279,58 +279,6 @@ def _standard_error(cells: list[Cell]) -> float:
     """Standard error of the mean over folds, the least of the best cells."""
     n = cells[0].fold_scores.size
     return float(min(cell.fold_scores.std(ddof=1) for cell in cells) / np.sqrt(n)) if n > 1 else 0.0
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Folds
-
-
-class Folds(NamedTuple):
-    """Checked data and the rows of each fold."""
-
-    X: Any
-    positive: npt.NDArray[np.bool_]
-    weight: Floats | None
-    splits: list[tuple[Ints, Ints]]
-    classes: npt.NDArray[Any]
-
-
-def make_folds(X: Any, y: Any, cv: Any, sample_weight: Any, groups: Any, random_state: Any) -> Folds:
-    """Check the user's data and split them; ValueError with a clear text for anything wrong."""
-    X = check_rows(X)
-    y = column_or_1d(y)
-    check_consistent_length(X, y)
-    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
-        raise ValueError("y contains NaN or infinity")
-    classes, index = np.unique(y, return_inverse=True)
-    if classes.size != 2:
-        raise ValueError(f"y must hold exactly two classes, got {classes.size}: {classes[:5].tolist()}")
-    weight = None
-    if sample_weight is not None:
-        weight = check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight")
-        if weight.shape != y.shape:
-            raise ValueError(f"sample_weight must have shape {y.shape}, got {weight.shape}")
-    splits = _split(X, y, cv, groups, random_state)
-    for k, (train, test) in enumerate(splits):
-        if test.size == 0:
-            raise ValueError(f"fold {k} has no held-out rows")
-        if np.unique(index[train]).size < 2:
-            raise ValueError(f"the training rows of fold {k} hold one class only: use fewer or stratified folds")
-    return Folds(X, index == 1, weight, splits, classes)
-
-
-def _split(X: Any, y: npt.NDArray[Any], cv: Any, groups: Any, random_state: Any) -> list[tuple[Ints, Ints]]:
-    if isinstance(cv, float | np.floating):
-        if not 0 < cv < 1:
-            raise ValueError(f"cv as a share of rows must lie between 0 and 1, got {cv}")
-        cv = StratifiedShuffleSplit(1, test_size=float(cv), random_state=random_state)
-    splitter = check_cv(cv, y, classifier=True)
-    X, y, groups = indexable(X, y, groups)
-    rows = np.arange(len(y))
-    splits = [(rows[train], rows[test]) for train, test in splitter.split(X, y, groups)]
-    if not splits:
-        raise ValueError("cv gives no folds")
-    return splits
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -343,15 +291,15 @@ def make_plane(
     """Maps of all folds, one after the other, and the zero curves of their held-out rows. ``model``: see make_problem."""
     polygon = make_region(bounds, 0).corners
     y = folds.positive.astype(int)
-    tables = [make_table(score, int(y[test].sum()), int(test.size - y[test].sum())) for _, test in _checked(folds, score)]
+    check_scorable(folds, score)
+    tables = [make_table(score, int(y[test].sum()), int(test.size - y[test].sum())) for _, test in folds.splits]
     found = []
     for k, (train, test) in enumerate(folds.splits):
         _show(bar, f"fold {k + 1} of {len(folds.splits)}")
         left = max(0.9 * (deadline - time.monotonic()) / (len(folds.splits) - k), 1e-3)
-        weight = None if folds.weight is None else folds.weight[train]
         given = model["kernel"] == "precomputed"
         X_train, X_test = (folds.X[part][:, train] if given else folds.X[part] for part in (train, test))
-        problem = make_problem(X_train, y[train], sample_weight=weight, **model)
+        problem = make_problem(X_train, y[train], sample_weight=folds.weight[train], **model)
         holdout = Holdout(problem, X_test, folds.positive[test])
         found.append(_follow_curves(holdout, bounds, n_jobs, time.monotonic() + left))
     return _assemble(polygon, bounds, tables, found)
@@ -393,14 +341,6 @@ def _follow_curves(holdout: Holdout, bounds: Bounds, n_jobs: int | None, deadlin
             collector.tiles.append(tile)
     curves = collector.finish(surveyor.undone)
     return FoldCurves(holdout, first, counts, curves, [tile.bounds for tile in collector.tiles])
-
-
-def _checked(folds: Folds, score: Score) -> list[tuple[Ints, Ints]]:
-    """The splits, if the score can be computed on all of them."""
-    for k, (_, test) in enumerate(folds.splits):
-        if score not in ONE_CLASS_ALLOWED and np.unique(folds.positive[test]).size < 2:
-            raise ValueError(f"the held-out rows of fold {k} hold one class only: use fewer or stratified folds")
-    return folds.splits
 
 
 def _choose_seat(polygon: Floats, found: list[FoldCurves]) -> tuple[Floats, list[Floats]]:
