@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 from svmatlas.polygon import CLOSED
 from svmatlas.problem import Bounds
 from svmatlas.stopping import Limit, Stopped
-from svmatlas.survey import Surveyor
+from svmatlas.survey import Bound, Surveyor
 
 BYTES = 400
 """Memory at the peak of an exploration for each facet, ties included (N = 500, d = 10); the atlas itself has 120 of them."""
@@ -59,8 +59,8 @@ class Estimate:
     def __str__(self) -> str:
         known = np.isfinite(self.error)
         return (
-            f"{'about' if known else 'more than'} {self.n_facets:.3g} facets (ties included), {self.seconds:.3g} s on one core, "
-            f"{self.bytes / 2**20:.3g} MiB, {f'all give or take {100 * self.error:.0f} % ' if known else ''}"
+            f"{'about' if known else 'more than'} {self.n_facets:.3g} facets (ties included), {self.seconds:.3g} s on one "
+            f"core, {self.bytes / 2**20:.3g} MiB, {f'all give or take {100 * self.error:.0f} % ' if known else ''}"
             f"(from {self.n_sampled} of {self.n_tiles} tiles)"
         )
 
@@ -80,15 +80,16 @@ class Sample(NamedTuple):
         return BYTES * self.n_facets
 
 
-def samples(surveyor: Surveyor, tiles: Sequence[Bounds], limits: Callable[[int], Limit]) -> Iterator[Sample]:
-    """Explore tiles in random order; tile m, from 1 on, up to ``limits(m)``."""
+def samples(surveyor: Surveyor, grid: tuple[list[Bound], list[Bound]], limits: Callable[[int], Limit]) -> Iterator[Sample]:
+    """Explore the tiles of a grid in random order; tile m, from 1 on, up to ``limits(m)``."""
     engine = surveyor.engine
     facets: list[int] = []
     seconds, whole = 0.0, True
-    n = len(tiles)
+    rows, columns = grid
+    n = len(rows) * len(columns)
     for m, k in enumerate(np.random.default_rng(surveyor.problem.seed).permutation(n), 1):
         begin, counts = time.monotonic(), (engine.n_refined, engine.n_exact)
-        count, finished = _count(surveyor, tiles[k], 0, limits(m))
+        count, finished = _count(surveyor, (rows[k // len(columns)], columns[k % len(columns)]), 0, limits(m))
         engine.n_refined, engine.n_exact = counts
         facets.append(count)
         whole = whole and finished
@@ -115,40 +116,39 @@ def _count(surveyor: Surveyor, tile: Bounds, depth: int, limit: Limit) -> tuple[
     return total, finished
 
 
-def check_memory(surveyor: Surveyor, start: tuple[float, float], n_jobs: int, limit: Limit) -> None:
+def check_memory(surveyor: Surveyor, n_jobs: int, limit: Limit) -> None:
     """Refuse to explore, before that begins, if the facets that can be found in time surely need too much memory.
 
     This is known as soon as those of a part of the region do. So the ray that tells how many tiles there are is followed for
-    a while, then longer, and each time a few tiles are looked into.
+    a while, then longer, and each time some tiles are looked into.
     """
     available = available_memory()
     seconds = min(LOOK, SAMPLE_SHARE * limit.left)
-    while BYTES * n_jobs * limit.left > FASTEST * available and not _fits(surveyor, start, n_jobs, limit, seconds, available):
+    while BYTES * n_jobs * limit.left > FASTEST * available:
+        grid = surveyor.grid(limit, seconds)
+        n = len(grid[0]) * len(grid[1])
+        if n > FEW_TILES and PLENTY * n * BYTES > available:
+            _look_into(surveyor, grid, n_jobs, limit, available)
+        if surveyor.all_cut or limit.finite:
+            return
         seconds *= LONGER
 
 
-def _fits(
-    surveyor: Surveyor, start: tuple[float, float], n_jobs: int, limit: Limit, seconds: float, available: float
-) -> bool:
-    """Is nothing more to be found out of the memory that is needed? MemoryError if it is surely too much."""
-    tiles = surveyor.cut(start, limit, seconds)
-    done = surveyor.all_cut or limit.finite
-    if len(tiles) <= FEW_TILES or PLENTY * len(tiles) * BYTES < available:
-        return done
-    glance = min(GLANCE, SAMPLE_SHARE / LEAST * limit.left)
-    found = samples(surveyor, tiles, lambda m: limit.within(glance))
-    for sample in islice(found, LEAST - 1, max(LEAST, int(SHARE * len(tiles)))):
+def _look_into(surveyor: Surveyor, grid: tuple[list[Bound], list[Bound]], n_jobs: int, limit: Limit, available: float) -> None:
+    """MemoryError if the tiles of a grid surely have too many facets."""
+    end = limit.within(SAMPLE_SHARE * limit.left)
+    n = int(SHARE * len(grid[0]) * len(grid[1]))
+    for sample in islice(samples(surveyor, grid, lambda m: end.within(GLANCE)), LEAST - 1, max(LEAST, n)):
         share = min(1.0, n_jobs * limit.left / sample.seconds)
         needed, margin = share * sample.bytes, 2.0 * sample.error
+        if end.expired or (sample.whole and needed * (1.0 + margin) < available):
+            return
         if needed * (1.0 - margin) > available:
             raise MemoryError(
-                f"{'about' if done and sample.whole else 'more than'} {share * sample.n_facets:.2g} facets are expected, give "
-                f"or take {100 * sample.error:.0f} %; they need {needed / 2**30:.3g} GiB, and {available / 2**30:.3g} GiB are "
+                f"{'about' if sample.whole else 'more than'} {share * sample.n_facets:.2g} facets are expected, give or take "
+                f"{100 * sample.error:.0f} %; they need {needed / 2**30:.3g} GiB, and {available / 2**30:.3g} GiB are "
                 "available: choose a smaller region, set max_facets, or go through the map tile by tile with svmatlas.tiles"
             )
-        if not sample.whole or needed * (1.0 + margin) < available:
-            break
-    return done
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class Tile(NamedTuple):
     names: Bits  # (S, 2) of begin and end if these are on a cut, else 0
     sides: npt.NDArray[np.int8]  # (S, 2) and on which side of the tile that is
     bounds: Bounds
-    edges: list[Edges]  # of each side, if tiles may be missing
+    edges: list[Edges]  # of each side
     held: Ints  # costs that are in this tile,
     positive: npt.NDArray[np.bool_]  # (., n) the signs there
     margin: Floats  # (.,)
@@ -85,13 +85,12 @@ class Tile(NamedTuple):
 class Collector:
     """The zero curves of n rows from the tiles of a map, and the signs at homogeneous costs (m, 3) in the user's units."""
 
-    def __init__(self, problem: Problem, bounds: Bounds, rows: Floats, costs: Floats, partial: bool) -> None:
+    def __init__(self, problem: Problem, bounds: Bounds, rows: Floats, costs: Floats) -> None:
         self.problem = problem
         self.bounds = bounds
         self.region = make_region(bounds, problem.cost_exponent)
         self.rows = rows
         self.costs = costs
-        self.partial = partial  # may tiles be missing?
         self.tiles: list[Tile] = []
 
     def visit(self, tile: Bounds, facets: Facets) -> Tile | None:
@@ -111,7 +110,7 @@ class Collector:
         inner = self.costs[held] * np.ldexp(1.0, [self.problem.cost_exponent, self.problem.cost_exponent, 0])
         where = _find(vertices, facets.at, corners, inner)
         signs, margin = _signs(vertices, facets.at, corners, beta, rows, where, inner)
-        edges = [_edges_of(facets, vertices, beta, corners, CUT + j) for j in range(len(region.sides)) if self.partial]
+        edges = [_edges_of(facets, vertices, beta, corners, CUT + j) for j in range(len(region.sides))]
         return Tile(begin, end, point, names, sides, tile, edges, held, signs, margin)
 
     def finish(self, undone: list[Bounds]) -> tuple[Curves, npt.NDArray[np.bool_], Floats]:

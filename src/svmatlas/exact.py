@@ -42,9 +42,7 @@ def _scaled(values: npt.NDArray[np.float64]) -> tuple[list[int], int]:
     return [n << k for n, k in zip(odd, shift, strict=True)], e
 
 
-def solve_integer(
-    matrix: list[list[int]], right: list[list[int]], limit: Limit = NEVER
-) -> tuple[list[list[int]], int]:
+def solve_integer(matrix: list[list[int]], right: list[list[int]], limit: Limit = NEVER) -> tuple[list[list[int]], int]:
     """Fraction-free Gauss-Jordan (Bareiss): the integer solution N and divisor D > 0 with matrix N = D right."""
     m = len(matrix)
     rows = [list(a) + list(b) for a, b in zip(matrix, right, strict=True)]
@@ -149,6 +147,7 @@ class ExactFacet:
 
     def line(self, code: int) -> Line:
         """The line of a code."""
+        self.problem.limit.check()
         if code < 0:
             return self.problem.side(-1 - code)
         i, kind = code >> 1, code & 1
@@ -206,7 +205,6 @@ class ExactFacet:
         """The tightest of parallel score lines on either side, -1 where there is none."""
         best: dict[bool, tuple[Fraction, int]] = {}
         for code in codes:
-            self.problem.limit.check()
             h = self.line(code)
             slope = h[0] or h[1]
             if slope == 0:

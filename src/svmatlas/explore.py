@@ -112,7 +112,7 @@ def explore(
         surveyor = Surveyor(problem, bounds)
         place = start or (bounds[0][0], bounds[1][0])
         if max_facets is None:
-            check_memory(surveyor, place, jobs, limit)
+            check_memory(surveyor, jobs, limit)
         joiner = Joiner(surveyor.engine, surveyor.region, state)
         with _bar(progress) as show:
             for facets in surveyor.survey(state, place, jobs, most, limit.within(SURVEY_SHARE * limit.left), _as_it_is):
@@ -133,9 +133,7 @@ def _as_it_is(tile: Bounds, facets: Facets) -> Facets:
 # The start
 
 
-def first_state(
-    problem: Problem, bounds: Bounds, start: tuple[float, float] | None, limit: Limit
-) -> npt.NDArray[np.int8]:
+def first_state(problem: Problem, bounds: Bounds, start: tuple[float, float] | None, limit: Limit) -> npt.NDArray[np.int8]:
     """Partition at the start, or at the smallest costs."""
     if start is None and bounds[0][0] == bounds[1][0] == 0:
         return np.full(problem.n_points, INSIDE, dtype=np.int8)

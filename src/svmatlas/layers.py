@@ -1153,7 +1153,7 @@ class _Work:
         self.answers, self.asked = more_answers(self.answers, new), f
 
     def _settle(self) -> None:
-        """Corners of closed facets that double-double does not know well, and whether these are ties, from exact arithmetic."""
+        """Corners of closed facets that double-double does not know well, and whether they are ties, from exact arithmetic."""
         arena, done = self.arena, int(self.arena.counts[DONE])
         coarse = self.n_settled + np.flatnonzero(arena.coarse[self.n_settled : done])
         if coarse.size > 0:

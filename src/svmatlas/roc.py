@@ -14,6 +14,7 @@ from svmatlas.problem import check_bounds
 from svmatlas.progress import make_bar
 from svmatlas.scoring import accuracy
 from svmatlas.select import fresh_best, make_cells, make_folds, make_plane, search
+from svmatlas.stopping import stoppable
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -114,15 +115,16 @@ def roc_frontier(
         The points, the costs that reach them, and their convex hull.
 
     """
-    with make_bar(" steps") if progress else nullcontext() as bar:
+    with stoppable() as limit, make_bar(" steps") if progress else nullcontext() as bar:
         folds = make_folds(X, y, cv, sample_weight, groups, random_state)
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         model = {"bias": bias, "random_state": random_state, **kind}
-        plane = make_plane(folds, accuracy, model, check_bounds(region), n_jobs, np.inf, bar)
+        plane = make_plane(folds, accuracy, model, check_bounds(region), n_jobs, limit, bar)
         n_pos, n_neg = int(plane.judge.fold_pos.sum()), int(plane.judge.fold_neg.sum())
         if n_pos == 0 or n_neg == 0:
             raise ValueError("the held-out rows hold one class only")
-        fragments = search(plane, fresh_best(n_neg + 1), np.inf, bar).fragments
+        fragments = search(plane, fresh_best(n_neg + 1), limit, bar).fragments
+        limit.check()
     counts = np.array([box.counts.sum(axis=1) for box in fragments])
     points, which = np.unique(np.column_stack([n_neg - counts[:, 1], counts[:, 0]]), axis=0, return_inverse=True)
     fp, tp = points.T

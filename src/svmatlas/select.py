@@ -8,9 +8,8 @@ to cells (cells.py).
 from __future__ import annotations
 
 import heapq
-import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -21,12 +20,13 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d, in
 
 from svmatlas.arrangement import EQUAL, Best, Box, Judge, bound_of, counts_at, fragments_of, halve, is_promising
 from svmatlas.cells import Cell, Parts, Window, area_within, join, make_window
-from svmatlas.curves import Collector, Curves, inner_rows
+from svmatlas.curves import Collector, Curves, Tile, inner_rows
 from svmatlas.explore import count_jobs, first_state
-from svmatlas.problem import Bounds, Problem, check_bounds, check_rows, make_problem, make_region
+from svmatlas.problem import Bounds, check_bounds, check_rows, make_problem, make_region
 from svmatlas.progress import make_bar
 from svmatlas.scoring import ONE_CLASS_ALLOWED, Score, get_score, make_table
-from svmatlas.survey import Surveyor
+from svmatlas.stopping import Limit, Stopped, check_budget, stoppable
+from svmatlas.survey import Surveyor, outside
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -34,6 +34,9 @@ Rule = str | Callable[[list[Cell]], int]
 
 SMALL = 2000
 """Boxes with no more pieces of curves than this are searched at once, in compiled code: some milliseconds."""
+
+FOLDS_SHARE = 0.9
+"""Share of the time that is left in which the maps of the folds are explored; in the rest the cells are searched."""
 
 SEATS = 16
 """Costs at which predictions are computed; the one furthest from all curves is where the search starts."""
@@ -201,21 +204,22 @@ def select(
     negative there; a model in doubles, whose decision value is then a rounding error, may say either.
 
     """
-    deadline = _deadline(time_budget)
+    check_budget(time_budget)
     _check_rule(rule)
-    with make_bar(" steps") if progress else nullcontext() as bar:
+    with stoppable(time_budget) as limit, make_bar(" steps") if progress else nullcontext() as bar:
         folds = make_folds(X, y, cv, sample_weight, groups, random_state)
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         model = {"bias": bias, "random_state": random_state, **kind}
-        plane = make_plane(folds, get_score(scoring), model, check_bounds(region), n_jobs, deadline, bar)
+        plane = make_plane(folds, get_score(scoring), model, check_bounds(region), n_jobs, limit, bar)
         best = fresh_best()
-        found = search(plane, best, deadline, bar)
+        found = search(plane, best, limit, bar)
         n_boxes, fragments = found.n_boxes, found.fragments
-        if rule == "one_se":
+        if rule == "one_se" and not limit.expired:
             best.score[1] = best.score[0] - _standard_error(plane, fragments)
-            more = search(plane, best, deadline, bar)
-            n_boxes, fragments = n_boxes + more.n_boxes, more.fragments
-    cells = make_cells(plane, fragments)
+            more = search(plane, best, limit, bar)
+            n_boxes, fragments = n_boxes + more.n_boxes, fragments if limit.expired else more.fragments
+        cells = make_cells(plane, fragments)
+        limit.answered = True
     cell = cells[_choose(rule, cells)]
     top = max(c.score for c in cells)
     certified = bool(found.upper_bound <= top + EQUAL)
@@ -300,45 +304,85 @@ def _split(X: Any, y: npt.NDArray[Any], cv: Any, groups: Any, random_state: Any)
 # The plane
 
 
+class _Fold(NamedTuple):
+    """A fold in work."""
+
+    surveyor: Surveyor
+    collector: Collector
+    counts: npt.NDArray[np.int32]  # (2, n + 1) positive and negative rows of each point; the last is the unexplored part
+
+
 def make_plane(
-    folds: Folds, score: Score, model: dict[str, Any], bounds: Bounds, n_jobs: int | None, deadline: float, bar: Any
+    folds: Folds, score: Score, model: dict[str, Any], bounds: Bounds, n_jobs: int | None, limit: Limit, bar: Any
 ) -> Plane:
-    """Maps of all folds, one after the other, and the zero curves of their held-out rows. ``model``: see make_problem."""
+    """Maps of all folds, one after the other, and the zero curves of their held-out rows. ``model``: see make_problem.
+
+    If time is limited a small box of costs, the same for all folds, is explored first: so there are costs that all know.
+    """
     polygon = make_region(bounds, 0).corners
     seats = _seats(polygon)
     y = folds.positive.astype(int)
     tables = [make_table(score, int(y[test].sum()), int(test.size - y[test].sum())) for _, test in _checked(folds, score)]
+    made: Iterable[_Fold] = (_make_fold(folds, k, model, bounds, seats, limit) for k in range(len(folds.splits)))
+    looks: list[Tile | None] = [None] * len(folds.splits)
+    if limit.finite:
+        made = kept = list(made)
+        looks = [_look(fold, kept[0].surveyor.small_box(), limit) for fold in kept]
     curves, signs, margins, points = [], [], [], []
-    for k, (train, test) in enumerate(folds.splits):
+    for k, (fold, look) in enumerate(zip(made, looks, strict=True)):
         _show(bar, f"fold {k + 1} of {len(folds.splits)}")
-        left = max(0.9 * (deadline - time.monotonic()) / (len(folds.splits) - k), 1e-3)
-        weight = None if folds.weight is None else folds.weight[train]
-        given = model["kernel"] == "precomputed"
-        X_train, X_test = (folds.X[part][:, train] if given else folds.X[part] for part in (train, test))
-        problem = make_problem(X_train, y[train], sample_weight=weight, **model)
-        rows, which = np.unique(inner_rows(problem, X_test), axis=0, return_inverse=True)
-        found, positive, margin = _follow_curves(problem, bounds, rows, seats, n_jobs, time.monotonic() + left)
-        counts = np.zeros((2, len(rows) + 1), dtype=np.int32)  # the last is the unexplored part
-        np.add.at(counts, (1 - y[test], which.ravel()), 1)
-        counts[1, -1] = np.sum(y[test] == 0)
+        part = limit.within(FOLDS_SHARE * limit.left / (len(folds.splits) - k))
+        found, positive, margin = _follow_curves(fold, look, n_jobs, part)
         curves.append(found)
         signs.append(positive)
         margins.append(margin)
-        points.append(counts)
+        points.append(fold.counts)
     return _assemble(polygon, bounds, folds, tables, curves, signs, np.min(margins, axis=0), points, seats)
 
 
+def _make_fold(folds: Folds, k: int, model: dict[str, Any], bounds: Bounds, seats: Floats, limit: Limit) -> _Fold:
+    """The problem of the training rows of a fold, and its held-out rows."""
+    limit.check()
+    train, test = folds.splits[k]
+    y = folds.positive.astype(int)
+    weight = None if folds.weight is None else folds.weight[train]
+    given = model["kernel"] == "precomputed"
+    X_train, X_test = (folds.X[part][:, train] if given else folds.X[part] for part in (train, test))
+    problem = make_problem(X_train, y[train], sample_weight=weight, **model)
+    rows, which = np.unique(inner_rows(problem, X_test), axis=0, return_inverse=True)
+    counts = np.zeros((2, len(rows) + 1), dtype=np.int32)
+    np.add.at(counts, (1 - y[test], which.ravel()), 1)
+    counts[1, -1] = np.sum(y[test] == 0)
+    return _Fold(Surveyor(problem, bounds, betas=True), Collector(problem, bounds, rows, seats), counts)
+
+
+def _look(fold: _Fold, box: Bounds, limit: Limit) -> Tile:
+    """The curves in a small box of costs."""
+    facets = fold.surveyor.explore(box, limit=limit)
+    tile = None if isinstance(facets, list) else fold.collector.visit(box, facets)
+    if tile is None:
+        raise Stopped
+    return tile
+
+
 def _follow_curves(
-    problem: Problem, bounds: Bounds, rows: Floats, seats: Floats, n_jobs: int | None, deadline: float
+    fold: _Fold, look: Tile | None, n_jobs: int | None, limit: Limit
 ) -> tuple[Curves, npt.NDArray[np.bool_], Floats]:
-    """The zero curves of some rows in the map of a problem, and the signs at the seats."""
-    surveyor = Surveyor(problem, bounds, betas=True)
-    collector = Collector(problem, bounds, rows, seats, partial=bool(np.isfinite(deadline)))
-    state, start = first_state(problem, bounds, None), (bounds[0][0], bounds[1][0])
-    for tile in surveyor.survey(state, start, count_jobs(n_jobs), np.inf, deadline, collector.visit, patient=True):
-        if tile is not None:
-            collector.tiles.append(tile)
-    return collector.finish(surveyor.undone)
+    """The zero curves of the held-out rows of a fold, and the signs at the seats."""
+    surveyor, collector, bounds = fold.surveyor, fold.collector, fold.surveyor.bounds
+    undone = [bounds]
+    with suppress(Stopped):
+        state, start = first_state(surveyor.problem, bounds, None, limit), (bounds[0][0], bounds[1][0])
+        for tile in surveyor.survey(state, start, count_jobs(n_jobs), np.inf, limit, collector.visit):
+            if tile is not None:
+                collector.tiles.append(tile)
+        undone = surveyor.undone
+    if look is not None and all(outside(tile.bounds, look.bounds) == [tile.bounds] for tile in collector.tiles):
+        collector.tiles.append(look)
+        undone = [part for tile in undone for part in outside(tile, look.bounds)]
+    if not collector.tiles:
+        raise Stopped
+    return collector.finish(undone)
 
 
 def _checked(folds: Folds, score: Score) -> list[tuple[Ints, Ints]]:
@@ -406,14 +450,18 @@ def fresh_best(n_front: int = 0) -> Best:
     )
 
 
-def search(plane: Plane, best: Best, deadline: float, bar: Any) -> Found:
-    """All fragments of cells that are as good as the best: large boxes are halved, the one with the highest bound first."""
+def search(plane: Plane, best: Best, limit: Limit, bar: Any) -> Found:
+    """All fragments of cells that are as good as the best: large boxes are halved, the one with the highest bound first.
+
+    Of equal bounds the one with the better known score comes first, so that something good is known soon. Stopped if nothing
+    is known of any costs.
+    """
     judge = plane.judge
-    heap = [(-np.inf, 0, plane.box)]
+    heap = [(-np.inf, 0.0, 0, plane.box)]
     fragments: list[Box] = []
     n_boxes, unknown, ticket = 0, -np.inf, 0
-    while heap and (time.monotonic() < deadline or not fragments):
-        bound, _, box = heapq.heappop(heap)
+    while heap and not (limit.expired and fragments):
+        bound, _, _, box = heapq.heappop(heap)
         counts, _ = bound_of(judge, box)
         if not is_promising(judge, best, counts):
             continue
@@ -425,10 +473,13 @@ def search(plane: Plane, best: Best, deadline: float, bar: Any) -> Found:
             n_boxes += 1
             for child in halve(judge, best, box):
                 ticket += 1
-                heapq.heappush(heap, (-bound_of(judge, child)[1], ticket, child))
+                known = float(plane.fold_scores(child.counts[None]).mean())
+                heapq.heappush(heap, (-bound_of(judge, child)[1], -known, ticket, child))
         _show(bar, f"best {best.score[0]:.4f}, bound {-bound:.4f}")
     fragments = [box for box in fragments if is_promising(judge, best, box.counts)]
-    left = max((-bound for bound, _, _ in heap), default=-np.inf)
+    if not fragments:
+        raise Stopped
+    left = max((-bound for bound, _, _, _ in heap), default=-np.inf)
     return Found(fragments, float(max(best.score[0], unknown, left)), n_boxes)
 
 
@@ -450,14 +501,6 @@ def _make_cell(plane: Plane, part: Parts, window: Window, natural: npt.NDArray[n
         part.rings[0], part.rings[1:], pieces, float(scores.mean()), scores, area_within(pieces, window), unbounded, at_edge,
         window,
     )  # fmt: skip
-
-
-def _deadline(time_budget: Any) -> float:
-    if time_budget is None:
-        return np.inf
-    if not time_budget > 0:
-        raise ValueError(f"time_budget must be a positive number of seconds, got {time_budget}")
-    return time.monotonic() + float(time_budget)
 
 
 def _check_rule(rule: Any) -> None:

@@ -23,7 +23,7 @@ TICK = 0.05
 """Seconds of work between two looks at the clock: too short to be felt, a thousand times what a look takes."""
 
 
-class Stopped(Exception):
+class Stopped(Exception):  # noqa: N818 - no error, as StopIteration is none
     """It is time to stop. The step in hand is given up."""
 
 

@@ -127,14 +127,15 @@ def estimate(
         begin = time.monotonic()
         late = max(end, begin) + LATE
         surveyor = Surveyor(problem, bounds)
-        known = surveyor.cut((bounds[0][0], bounds[1][0]), limit, RAY_SHARE * (late - begin))
+        grid = surveyor.grid(limit, RAY_SHARE * (late - begin))
         set_up = time.monotonic() - begin
 
         def share(m: int) -> Limit:
             return limit.within((late - time.monotonic()) / max(1, 3 - m))
 
-        for sample in samples(surveyor, known, share):
+        for sample in samples(surveyor, grid, share):
             if sample.n_sampled > 1 and (not sample.whole or time.monotonic() > end):
                 break
     error = sample.error if sample.whole and surveyor.all_cut else np.inf
-    return Estimate(sample.n_facets, sample.seconds + set_up, sample.bytes, error, len(known), sample.n_sampled)
+    n_tiles = len(grid[0]) * len(grid[1])
+    return Estimate(sample.n_facets, sample.seconds + set_up, sample.bytes, error, n_tiles, sample.n_sampled)

@@ -46,7 +46,8 @@ from svmatlas.walk import Steps, Walker, line_across, state_at, tidy
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 States = npt.NDArray[np.int8]
-Seed = tuple[tuple[float, float], States]
+Bound = tuple[float, float]
+Seed = tuple[Bound, States]
 T = TypeVar("T")
 
 EVENTS = 128
@@ -90,6 +91,9 @@ AHEAD = 32
 
 SEEDS = 512
 """Facets on cuts that are remembered, as starts of the tiles beyond."""
+
+LITTLE = 2.0**-14
+"""Relative width of a box that has a few facets, whatever the data."""
 
 CLOSE = 1e-9
 """Relative distance at which costs are on a cut: corners are good to 2e-10."""
@@ -156,7 +160,7 @@ class Ray:
         goal = np.array([0.0, 0.0, 1.0])
         if np.isfinite(self.end):
             goal = line_across(track, problem.homogeneous(*(unit * self.end)[:, None])[0])
-        self.start = state_at(problem, *(unit * self.begin), limit)
+        self.start = state_at(problem, float(unit[0] * self.begin), float(unit[1] * self.begin), limit)
         self.state = self.start.copy()
         self.walker = Walker(problem, np.array([track, goal]))
         self.walk = self.walker.follow(self.state, 0, 1)
@@ -213,7 +217,7 @@ class Surveyor:
         self.seeds: deque[Seed] = deque(maxlen=SEEDS)
         self.known: dict[tuple[float, ...], tuple[States, Floats | None]] = {}  # partitions at corners of tiles, and weights
         self.met: dict[Side, int] = {}  # so many facets are on the sides of tiles; 1 if these are being explored
-        self.complete = True
+        self.spare: tuple[Bounds, Facets] | None = None  # of the first tile, if it was too large
         self.undone: list[Bounds] = []
         self.n_tiles = 0  # finished, and
         self.n_known = 1  # all that are known so far
@@ -232,33 +236,27 @@ class Surveyor:
         It is called as ``visit(tile, facets)`` in the thread that explored the tile. Tiles of which facets are missing,
         because there were enough or it was time to stop, are in ``undone`` at the end.
         """
-        one = max_facets <= self._room(self.problem.n_points, 0) // 2
-        waiting = [(tile, 0) for tile in ([self.bounds] if one else self.cut(start, limit, RAY_SHARE * limit.left))]
+        few = max_facets <= self._room(self.problem.n_points, 0) // 2
+        waiting = [(tile, 0) for tile in ([self.bounds] if few else self.cut(start, limit, RAY_SHARE * limit.left))]
         width = n_jobs if max_facets == np.inf else 1
         in_order = len(waiting)  # so many are taken as they come, the others as they promise most
         if width > 1 and not limit.finite:
             waiting, in_order = _arrange(waiting)
         self.n_known = len(waiting)
         first: States | None = state
-        keys: list[npt.NDArray[np.uint64]] = []
-        total, stop = 0, False
+        left, enough = _Left(max_facets), False
         running: dict[Future[tuple[Facets, T] | list[Bounds]], tuple[Bounds, int]] = {}
         ahead = width + 1 if width > 1 else 1  # one waits for a thread that is done
         with make_pool(width) as pool:
-            while running or (waiting and not stop):
-                while waiting and not stop and len(running) < ahead:
-                    left = max_facets - (np.unique(np.concatenate(keys)).size if keys and total >= max_facets else total)
-                    stop = left <= 0 or (limit.expired and first is None)
-                    if stop:
-                        break
+            while running or (waiting and not enough):
+                while waiting and not enough and len(running) < ahead:
                     tile, depth = waiting.pop(0 if in_order > 0 or first is not None else self._most_promising(waiting))
                     in_order -= 1
                     for side in chain(*_sides(tile)):
                         self.met.setdefault(side, 1)
-                    running[pool.submit(self._visit, visit, tile, depth, first, left, limit)] = tile, depth
+                    running[pool.submit(self._visit, visit, tile, depth, first, left.count, limit)] = tile, depth
                     first = None
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
                     (tile, depth), result = running.pop(future), _result(future)
                     if isinstance(result, list):
                         if self.n_tiles == 0 and not running:  # the start is in one of the parts
@@ -267,18 +265,26 @@ class Surveyor:
                         waiting = [(part, depth + 1) for part in result] + waiting
                         self.n_known += len(result) - 1
                         continue
-                    if result is None or result[0].outcome == PAUSED:
-                        stop = True
-                        self.undone.append(tile)
-                    if result is not None:
-                        facets, visited = result
-                        self.n_tiles += 1
-                        total += facets.key.size
-                        if max_facets < np.inf:
-                            keys.append(facets.key)
-                        yield visited
+                    self._take(tile, result[0] if result else None, left)
+                    if result:
+                        yield result[1]
+                enough = bool(self.undone) or left.count <= 0 or limit.expired
         self.undone += [tile for tile, _ in waiting]
-        self.complete = not self.undone
+        if self.n_tiles == 0 and self.spare is not None:
+            yield visit(*self.spare)
+
+    def _take(self, tile: Bounds, facets: Facets | None, left: _Left) -> None:
+        """Take note of what was found in a tile."""
+        if facets is None or facets.outcome == PAUSED:
+            self.undone.append(tile)
+        if facets is not None:
+            self.n_tiles, self.spare = self.n_tiles + 1, None
+            left.take(facets.key)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing."""
+        return not self.undone
 
     def _visit(self, visit: Callable[[Bounds, Facets], T], tile: Bounds, *options: Any) -> tuple[Facets, T] | list[Bounds]:
         """Explore a tile and make of it what is wanted."""
@@ -313,6 +319,8 @@ class Surveyor:
                 frame = self._frame(tile, state, limit)
                 continue
             if facets.outcome == FULL:
+                if self.n_tiles == 0 and frame.which.size == n:
+                    self.spare = tile, facets._replace(outcome=PAUSED)
                 return _halve(tile, self._costs(facets.corner)) if depth < DEEPEST else [tile]
             if facets.key.size == 0:
                 raise Stopped
@@ -342,6 +350,15 @@ class Surveyor:
             return (first or self._events) * (second or self._events) if first or second else 0
 
         return int(np.argmax([promise(tile) for tile, _ in waiting[:AHEAD]]))
+
+    def small_box(self) -> Bounds:
+        """Costs in the middle of the region."""
+        low, high = [], []
+        for bound in self.bounds:
+            middle = _between(*bound, 0.5, self._unit)
+            low.append(max(bound[0], middle * (1 - LITTLE)))
+            high.append(min(bound[1], middle * (1 + LITTLE)))
+        return (low[0], high[0]), (low[1], high[1])
 
     # Starts
 
@@ -383,27 +400,30 @@ class Surveyor:
     # Cuts
 
     def cut(self, start: tuple[float, float], limit: Limit = NEVER, seconds: float = np.inf) -> list[Bounds]:
-        """The tiles, that of the start first.
+        """The tiles, that of the start first; see ``grid``."""
+        tiles = list(product(*self.grid(limit, seconds)))
+        first = next((k for k, tile in enumerate(tiles) if _holds(tile, start)), 0)
+        tiles.insert(0, tiles.pop(first))
+        return tiles
+
+    def grid(self, limit: Limit = NEVER, seconds: float = np.inf) -> tuple[list[Bound], list[Bound]]:
+        """The bounds of tiles, for C+ and for C-.
 
         The ray that tells where to cut is followed for some time. Beyond the place where it ends then, there are no cuts.
         """
         if self.problem.n_points <= FEW:
-            return [self.bounds]
+            return [self.bounds[0]], [self.bounds[1]]
         events = self._events
         if self.ray.follow(limit, seconds):
             self.seeds.extend(self.ray.seeds(2 * self.ray.n_events // events))
-        cost = self.ray.costs()
         cuts = []
-        for column, (lo, hi) in zip(cost.T, self.bounds, strict=True):
+        for column, (lo, hi) in zip(self.ray.costs().T, self.bounds, strict=True):
             inner = np.unique(column[(column > lo * (1 + APART)) & (column < hi * (1 - APART))])
             inner = inner[np.concatenate([[True], np.diff(inner) > APART * inner[1:]])] if inner.size else inner
             count = max(inner.size // events, min(FEWEST, 2 * inner.size // events))
             at = (np.arange(1, count) * inner.size) // max(count, 1)
             cuts.append([lo, *((inner[at] + inner[at - 1]) / 2).tolist(), hi])
-        rows, columns = (list(pairwise(c)) for c in cuts)
-        tiles = [(row, column) for row in rows for column in columns]
-        tiles.sort(key=lambda tile: not _holds(tile, start))
-        return tiles
+        return list(pairwise(cuts[0])), list(pairwise(cuts[1]))
 
     @property
     def all_cut(self) -> bool:
@@ -503,6 +523,22 @@ def longest_on_cuts(at, code, vertex, corner):
     return facet, place, count
 
 
+class _Left:
+    """How many facets are still wanted. What two tiles have both is counted once in the end."""
+
+    def __init__(self, most: float) -> None:
+        self.count = self.most = most
+        self.keys: list[npt.NDArray[np.uint64]] = []
+
+    def take(self, keys: npt.NDArray[np.uint64]) -> None:
+        """Facets were found."""
+        if self.most < np.inf:
+            self.keys.append(keys)
+            self.count -= keys.size
+            if self.count <= 0:
+                self.count = self.most - np.unique(np.concatenate(self.keys)).size
+
+
 def _result(future: Future[T]) -> T | None:
     """What a thread returns; None if it was stopped."""
     try:
@@ -550,6 +586,17 @@ def _arrange(waiting: list[tuple[Bounds, int]]) -> tuple[list[tuple[Bounds, int]
         return (i, j) not in path, abs(i + j - a - b) if (i, j) in path else abs(i / m - j / n)
 
     return sorted(waiting, key=rank), len(path) if (a, b) in path else 1
+
+
+def outside(tile: Bounds, box: Bounds) -> list[Bounds]:
+    """The parts of a tile outside of a box."""
+    inner = [(max(lo, a), min(hi, b)) for (lo, hi), (a, b) in zip(tile, box, strict=True)]
+    if any(not a < b for a, b in inner):
+        return [tile]
+    (lo, hi), (a, b) = tile[0], inner[0]
+    (low, high), (c, d) = tile[1], inner[1]
+    parts = [((lo, a), tile[1]), ((b, hi), tile[1]), ((a, b), (low, c)), ((a, b), (d, high))]
+    return [part for part in parts if all(u < v for u, v in part)]
 
 
 def _halve(tile: Bounds, cost: Floats) -> list[Bounds]:
