@@ -114,7 +114,7 @@ SMALL, LARGE = 2**11, 2**15
 SPARE = 1.25
 """Room for a tile, as a multiple of what the largest before it needed."""
 
-FIRST_CHUNK, CHUNK = 2**6, 2**13
+FIRST_CHUNK, CHUNK = 2**2, 2**13
 """Facets closed before the first look at the clock, and at most between two of them."""
 
 

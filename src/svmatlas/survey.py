@@ -86,6 +86,9 @@ NARROW = 1.5
 RAY_SHARE = 0.2
 """Share of the time that is left in which the ray is followed that tells where to cut."""
 
+QUICKEST = 1e-3
+"""Seconds for a tile, at least: there is no use in more tiles than there is time for."""
+
 AHEAD = 32
 """Tiles among which the next is chosen where threads share them."""
 
@@ -142,6 +145,11 @@ class Ray:
         self.steps: list[Steps] = []
         self.n_events = 0
         self.done = False
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether there was no time to follow the ray to its end."""
+        return self.walker is not None and not self.done
 
     def follow(self, limit: Limit, seconds: float) -> bool:
         """Follow the ray on, for so long; were there events?"""
@@ -400,8 +408,9 @@ class Surveyor:
     # Cuts
 
     def cut(self, start: tuple[float, float], limit: Limit = NEVER, seconds: float = np.inf) -> list[Bounds]:
-        """The tiles, that of the start first; see ``grid``."""
-        tiles = list(product(*self.grid(limit, seconds)))
+        """The tiles, that of the start first; see ``grid``. Where there is no time to come to, they are large."""
+        grid, most = self.grid(limit, seconds), 1.0 + (limit.left / QUICKEST) ** 0.5
+        tiles = list(product(*(_around(bounds, cost, most) for bounds, cost in zip(grid, start, strict=True))))
         first = next((k for k, tile in enumerate(tiles) if _holds(tile, start)), 0)
         tiles.insert(0, tiles.pop(first))
         return tiles
@@ -444,7 +453,7 @@ class Surveyor:
         """Candidates for a tile, from the weights at its corners and the partition that it is explored from."""
         data = self.problem.data
         n, d = data.rows.shape
-        if n <= MANY:
+        if n <= MANY or self.ray.cut_short:  # a tile without cuts has too many candidates
             return self._choose(np.empty((0, d)), np.ones(n, dtype=bool))
         states, beta = self._weights(tile, limit)
         states = np.vstack([states, start])
@@ -545,6 +554,17 @@ def _result(future: Future[T]) -> T | None:
         return future.result()
     except Stopped:
         return None
+
+
+def _around(bounds: list[Bound], cost: float, most: float) -> list[Bound]:
+    """So many of some bounds in a row, around a cost; those before are one, and so are those behind."""
+    n = len(bounds)
+    if n <= most:
+        return bounds
+    place, size = next((k for k, (lo, hi) in enumerate(bounds) if lo <= cost < hi), 0), int(most)
+    first = max(0, min(place - size // 2, n - size))
+    before, behind = (bounds[0][0], bounds[first][0]), (bounds[first + size - 1][1], bounds[-1][1])
+    return [bound for bound in (before, *bounds[first : first + size], behind) if bound[0] < bound[1]]
 
 
 def _holds(tile: Bounds, start: tuple[float, float]) -> bool:

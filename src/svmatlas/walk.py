@@ -96,7 +96,7 @@ LONGEST = 63
 STRIDE = 256
 """Most events between two looks at what was found, which are also the places where partitions are kept."""
 
-FIRST_EVENTS = 16
+FIRST_EVENTS = 4
 """Events before the first look at the clock."""
 
 
