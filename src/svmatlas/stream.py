@@ -16,6 +16,9 @@ from svmatlas.problem import Bounds, check_bounds, make_problem, make_region, ma
 from svmatlas.stopping import Limit, check_budget, stoppable
 from svmatlas.survey import RAY_SHARE, Surveyor
 
+SPREAD = 1.0
+"""Least standard deviation of the facets of tiles, relative to their mean, that is assumed: a few are alike by chance."""
+
 LATE = 1.0
 """Seconds more for the last tile of a sample: to leave it out would leave out the large ones, and they count most."""
 
@@ -127,7 +130,7 @@ def estimate(
         begin = time.monotonic()
         late = max(end, begin) + LATE
         surveyor = Surveyor(problem, bounds)
-        grid = surveyor.grid(limit, RAY_SHARE * (late - begin))
+        grid = surveyor.grid(limit.within(RAY_SHARE * (late - begin)))
         set_up = time.monotonic() - begin
 
         def share(m: int) -> Limit:
@@ -136,6 +139,7 @@ def estimate(
         for sample in samples(surveyor, grid, share):
             if sample.n_sampled > 1 and (not sample.whole or time.monotonic() > end):
                 break
-    error = sample.error if sample.whole and surveyor.all_cut else np.inf
     n_tiles = len(grid[0]) * len(grid[1])
+    least = SPREAD * float(np.sqrt((1 - sample.n_sampled / n_tiles) / sample.n_sampled))
+    error = max(sample.error, least) if sample.whole and surveyor.all_cut else np.inf
     return Estimate(sample.n_facets, sample.seconds + set_up, sample.bytes, error, n_tiles, sample.n_sampled)

@@ -141,6 +141,7 @@ class Ray:
         self.begin = max(a / self.unit[0], c / self.unit[1])
         self.end = min(b / self.unit[0], d / self.unit[1])
         self.walker: Walker | None = None
+        self.walk: Iterator[Steps] | None = None
         self.start, self.state = np.empty(0, np.int8), np.empty(0, np.int8)  # partitions at the beginning, and now
         self.steps: list[Steps] = []
         self.n_events = 0
@@ -171,15 +172,18 @@ class Ray:
         self.start = state_at(problem, float(unit[0] * self.begin), float(unit[1] * self.begin), limit)
         self.state = self.start.copy()
         self.walker = Walker(problem, np.array([track, goal]))
-        self.walk = self.walker.follow(self.state, 0, 1)
+        self.walk = self.walker.follow(self.state, 0, 1, rough=True)
 
     def _go_on(self, limit: Limit) -> None:
-        """Follow the ray for a stride."""
+        """Follow the ray for a stride. It has no further ones if it is stopped on the way."""
         limit.check()
         assert self.walker is not None
         self.walker.stop_at(limit)
-        steps = next(self.walk, None)
-        self.done = steps is None
+        walk, self.walk = self.walk, None
+        if walk is None:
+            raise Stopped
+        steps = next(walk, None)
+        self.walk, self.done = walk, steps is None
         if steps is not None:
             self.steps.append(steps)
             self.n_events += steps.code.size
@@ -192,10 +196,13 @@ class Ray:
         """Costs on about n of the longest stretches of the ray, and their partitions."""
         cost, code = self.costs(), np.concatenate([steps.code for steps in self.steps])
         last = []
-        if self.done:  # the partition from the last event on
+        if self.done and len(cost) > 0:  # the partition from the last event on
             a, b = (cost[-1] + (self.unit * self.end if np.isfinite(self.end) else 2 * cost[-1])) / 2
             last = [((float(a), float(b)), self.state)]
-        length = np.max(np.diff(cost, axis=0) / cost[1:], axis=1)
+        if len(cost) < code.size:  # some are at infinity, as far as is known
+            return last
+        with np.errstate(divide="ignore", invalid="ignore"):  # places are rough
+            length = np.max(np.diff(cost, axis=0) / cost[1:], axis=1)
         blocks = np.array_split(np.arange(length.size), max(1, n))
         longest = np.array([block[np.argmax(length[block])] for block in blocks if block.size > 0], dtype=np.intp)
         flips = np.column_stack([code, np.full(code.size, -1)]).astype(np.int32)
@@ -410,7 +417,7 @@ class Surveyor:
     def cut(self, start: tuple[float, float], limit: Limit = NEVER, seconds: float = np.inf) -> list[Bounds]:
         """The tiles, that of the start first; see ``grid``. Where there is no time to come to, they are large."""
         grid, most = self.grid(limit, seconds), 1.0 + (limit.left / QUICKEST) ** 0.5
-        tiles = list(product(*(_around(bounds, cost, most) for bounds, cost in zip(grid, start, strict=True))))
+        tiles = list(product(_around(grid[0], start[0], most), _around(grid[1], start[1], most)))
         first = next((k for k, tile in enumerate(tiles) if _holds(tile, start)), 0)
         tiles.insert(0, tiles.pop(first))
         return tiles

@@ -407,10 +407,11 @@ class Walker:
         """Walk on from now on to this limit."""
         self.limit = self.exact.limit = limit
 
-    def follow(self, state: States, line: int, goal: int) -> Iterator[Steps]:
+    def follow(self, state: States, line: int, goal: int, rough: bool = False) -> Iterator[Steps]:
         """Walk along a line to its corner with another one; ``state`` is changed, and is right whenever this yields.
 
-        It yields after ``STRIDE`` events, or after some time. It raises Stopped if the walker's limit says so.
+        It yields after ``STRIDE`` events, or after some time. It raises Stopped if the walker's limit says so. If a ``rough``
+        idea of where the events are is enough, no exact arithmetic is done for it.
         """
         self.near.reach[0] = 0.0
         pull_of(self.data, state, self.space.pull)
@@ -423,7 +424,8 @@ class Walker:
             if outcome not in (CLOSED, PUT_OFF):
                 margin, inside = (np.flatnonzero(state == k).tolist() for k in (MARGIN, INSIDE))
                 raise EngineError(f"a path broke off (outcome {outcome}) in the facet with margin {margin}, inside {inside}")
-            self._settle(before, steps, line, n)
+            if not rough:
+                self._settle(before, steps, line, n)
             total += n
             yield Steps(steps.code[:n], steps.corner[:n], steps.coarse[:n], steps.memory)
 
@@ -482,7 +484,7 @@ class Walker:
 
     def finish(self, state: States, line: int, goal: int) -> None:
         """The same, where only the partition at the end is asked for."""
-        for _ in self.follow(state, line, goal):
+        for _ in self.follow(state, line, goal, rough=True):
             pass
 
     def _settle(self, state: States, steps: Steps, line: int, n: int) -> None:
