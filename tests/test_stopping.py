@@ -214,10 +214,10 @@ def _compiled():
 @pytest.mark.parametrize("make", [moons, text, one_hot])
 def test_budgets_hold(make):
     X, y, options = make()
-    for call, budget in ((svmatlas.explore, 2.0), (svmatlas.estimate, 1.0), (partial(svmatlas.select, cv=2), 3.0)):
+    for call, seconds in ((svmatlas.explore, 2.0), (svmatlas.estimate, 1.0), (partial(svmatlas.select, cv=2), 3.0)):
         begin = time.monotonic()
-        result = call(X, y, time_budget=budget, **options)
-        assert time.monotonic() - begin < budget + LATE
+        result = call(X, y, time_budget=seconds, **options)
+        assert time.monotonic() - begin < seconds + LATE
         if isinstance(result, svmatlas.Atlas):
             assert result.validate(n_costs=10).ok
         elif isinstance(result, svmatlas.Selection):

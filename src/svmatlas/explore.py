@@ -82,7 +82,7 @@ def explore(
     max_facets : int, optional
         Stop after this many facets; the atlas is then valid but not complete.
     time_budget : float, optional
-        Stop after about this many seconds.
+        Stop after about this many seconds, two more at most. To factor wide data or a kernel takes as long as it takes.
     progress : bool, default=False
         Show a progress bar (needs tqdm).
     n_jobs : int, optional
@@ -99,6 +99,10 @@ def explore(
     ------
     MemoryError
         Before a large exploration begins, if a sample of it says that the memory available is surely not enough.
+    ValueError
+        If ``time_budget`` ends before a single facet is known.
+    KeyboardInterrupt
+        If Ctrl-C is pressed before that, or twice.
 
     """
     bounds = check_bounds(region)

@@ -61,7 +61,7 @@ class Selection:
     upper_bound : float
         No costs have a higher mean score than this.
     certified : bool
-        Whether the bound is the best score. It is, unless ``time_budget`` ran out.
+        Whether the bound is the best score. It is, unless ``time_budget`` ran out or Ctrl-C was pressed.
     n_curves : int
         Number of zero curves: distinct held-out rows whose prediction depends on the costs.
     n_folds, n_boxes : int
@@ -187,7 +187,8 @@ def select(
     progress : bool, default=False
         Show a progress bar (needs tqdm).
     time_budget : float, optional
-        Stop after about this many seconds. The result is then the best so far, with a bound that still holds.
+        Stop after about this many seconds. The result is then the best so far, with a bound that still holds. ValueError if
+        not even the score of one pair of costs is known by then.
     random_state : int, default=0
         Seed of a hold-out set given by its share, and of the jitter that splits ties.
 
