@@ -7,7 +7,7 @@ import pytest
 
 from svmatlas.arrangement import Box
 from svmatlas.cells import join, make_window
-from svmatlas.select import _make_cell
+from svmatlas.search import _make_cell
 
 
 def fragment(corners, names, codes, key=7):

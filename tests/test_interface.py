@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 import numpy as np
@@ -229,7 +230,7 @@ def test_interrupt_keeps_what_is_done(n_jobs, monkeypatch):
 
     def interrupted(*arguments, **options):
         if next(calls) == 3:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         return wait(*arguments, **options)
 
     monkeypatch.setattr(survey, "wait", interrupted)

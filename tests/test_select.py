@@ -20,7 +20,7 @@ from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedKF
 from sklearn.preprocessing import StandardScaler
 
 import svmatlas
-from svmatlas import scoring, survey
+from svmatlas import scoring, stopping, survey
 from tests import brute, selections
 
 REGION = ((0.01, 100.0), (0.01, 100.0))
@@ -304,14 +304,20 @@ def test_tiles_change_nothing(n, region, monkeypatch):
 
 
 def test_a_partial_search_has_an_honest_bound(easy, monkeypatch):
-    """The clock strikes after so many looks at it: some tiles of each fold are missing."""
+    """Time passes after so many tiles: some of each fold are missing."""
     X, y, whole = easy
     cut_finely(monkeypatch)
-    certified = []
-    for looks in (3, 9, 40, 10**9):
-        count = itertools.count()
-        late = SimpleNamespace(monotonic=lambda c=count, n=looks: time.monotonic() + (1e6 if next(c) % (n + 1) == n else 0.0))
-        monkeypatch.setattr(survey, "time", late)
+    certified, wait = [], survey.wait
+    for tiles in (1, 3, 20, 10**9):
+        passed, count = [0.0], itertools.count(1)
+        clock = SimpleNamespace(monotonic=lambda passed=passed: time.monotonic() + passed[0])
+
+        def slow(*arguments, passed=passed, count=count, tiles=tiles, **options):
+            passed[0] += 400.0 if next(count) % tiles == 0 else 0.0
+            return wait(*arguments, **options)
+
+        monkeypatch.setattr(stopping, "time", clock)
+        monkeypatch.setattr(survey, "wait", slow)
         part = svmatlas.select(X, y, cv=3, time_budget=1000.0)
         assert part.best_score <= whole.best_score + 1e-12
         assert part.upper_bound >= whole.best_score - 1e-12

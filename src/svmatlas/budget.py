@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
+from svmatlas.polygon import CLOSED
 from svmatlas.problem import Bounds
-from svmatlas.survey import Surveyor
+from svmatlas.stopping import Limit, Stopped
+from svmatlas.survey import Bound, Surveyor
 
 BYTES = 400
 """Memory at the peak of an exploration for each facet, ties included (N = 500, d = 10); the atlas itself has 120 of them."""
@@ -25,6 +28,15 @@ PLENTY = 2**16
 LEAST, SHARE = 3, 1 / 32
 """Least number of tiles, and largest share of them, that are explored to see whether there is memory for all."""
 
+LOOK, LONGER, GLANCE = 2.0, 4.0, 1.0
+"""Seconds that the ray is followed before the first sample is taken; the factor for each further one; seconds for a tile."""
+
+FASTEST = 2e-6
+"""Seconds for a facet, at least, in one thread."""
+
+SAMPLE_SHARE = 0.1
+"""Share of a budget of time that goes into the sample."""
+
 MEMINFO = Path("/proc/meminfo")
 CGROUP = Path("/proc/self/cgroup")
 CGROUPS = Path("/sys/fs/cgroup")
@@ -32,7 +44,10 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Estimate:
-    """What an atlas would take; ``error`` is the relative standard error of all three numbers."""
+    """What an atlas would take; ``error`` is the relative standard error of all three numbers.
+
+    It is infinite if there was no time to finish the tiles of the sample. The numbers are then less than the true ones.
+    """
 
     n_facets: float  # ties included
     seconds: float
@@ -42,53 +57,97 @@ class Estimate:
     n_sampled: int
 
     def __str__(self) -> str:
+        known = np.isfinite(self.error)
         return (
-            f"about {self.n_facets:.3g} facets (ties included), {self.seconds:.3g} s on one core, "
-            f"{self.bytes / 2**20:.3g} MiB, all give or take {100 * self.error:.0f} % "
+            f"{'about' if known else 'more than'} {self.n_facets:.3g} facets (ties included), {self.seconds:.3g} s on one "
+            f"core, {self.bytes / 2**20:.3g} MiB, {f'all give or take {100 * self.error:.0f} % ' if known else ''}"
             f"(from {self.n_sampled} of {self.n_tiles} tiles)"
         )
 
 
-def samples(surveyor: Surveyor, tiles: Sequence[Bounds]) -> Iterator[Estimate]:
-    """What some tiles would take, better after each of them; they are explored in random order."""
+class Sample(NamedTuple):
+    """Some tiles of many."""
+
+    n_facets: float  # of all, if others are like these
+    seconds: float
+    error: float  # relative standard error
+    n_sampled: int
+    whole: bool  # have all facets of these tiles been found?
+
+    @property
+    def bytes(self) -> float:
+        """Memory for all facets."""
+        return BYTES * self.n_facets
+
+
+def samples(surveyor: Surveyor, grid: tuple[list[Bound], list[Bound]], limits: Callable[[int], Limit]) -> Iterator[Sample]:
+    """Explore the tiles of a grid in random order; tile m, from 1 on, up to ``limits(m)``."""
     engine = surveyor.engine
     facets: list[int] = []
-    seconds = 0.0
-    n = len(tiles)
+    seconds, whole = 0.0, True
+    rows, columns = grid
+    n = len(rows) * len(columns)
     for m, k in enumerate(np.random.default_rng(surveyor.problem.seed).permutation(n), 1):
         begin, counts = time.monotonic(), (engine.n_refined, engine.n_exact)
-        facets.append(_count(surveyor, tiles[k], 0))
+        count, finished = _count(surveyor, (rows[k // len(columns)], columns[k % len(columns)]), 0, limits(m))
         engine.n_refined, engine.n_exact = counts
+        facets.append(count)
+        whole = whole and finished
         seconds += time.monotonic() - begin
         mean, error = float(np.mean(facets)), 0.0
         if m < n:
-            error = float(np.std(facets, ddof=1) / mean * np.sqrt((1.0 - m / n) / m)) if m > 1 else np.inf
-        yield Estimate(mean * n, seconds / m * n, BYTES * mean * n, error, n, m)
+            error = float(np.std(facets, ddof=1) / mean * np.sqrt((1.0 - m / n) / m)) if m > 1 and mean > 0 else np.inf
+        yield Sample(mean * n, seconds / m * n, error, m, whole)
 
 
-def _count(surveyor: Surveyor, tile: Bounds, depth: int) -> int:
-    """Number of facets in a tile."""
-    facets = surveyor.explore(tile, depth)
-    return sum(_count(surveyor, part, depth + 1) for part in facets) if isinstance(facets, list) else facets.key.size
+def _count(surveyor: Surveyor, tile: Bounds, depth: int, limit: Limit) -> tuple[int, bool]:
+    """Number of facets in a tile that are found up to a limit, and whether these are all."""
+    try:
+        facets = surveyor.explore(tile, depth, limit=limit)
+    except Stopped:
+        return 0, False
+    if not isinstance(facets, list):
+        return facets.key.size, facets.outcome == CLOSED
+    total, finished = 0, True
+    for part in facets:
+        if finished:
+            count, finished = _count(surveyor, part, depth + 1, limit)
+            total += count
+    return total, finished
 
 
-def check_memory(surveyor: Surveyor, tiles: Sequence[Bounds], n_jobs: int, deadline: float) -> None:
-    """Refuse to explore tiles, before that begins, if the facets that can be found in time surely need too much memory."""
-    if len(tiles) <= FEW_TILES:
-        return
+def check_memory(surveyor: Surveyor, n_jobs: int, limit: Limit) -> None:
+    """Refuse to explore, before that begins, if the facets that can be found in time surely need too much memory.
+
+    This is known as soon as those of a part of the region do. So the ray that tells how many tiles there are is followed for
+    a while, then longer, and each time some tiles are looked into.
+    """
     available = available_memory()
-    if PLENTY * len(tiles) * BYTES < available:
-        return
-    for whole in islice(samples(surveyor, tiles), LEAST - 1, max(LEAST, int(SHARE * len(tiles)))):
-        share = min(1.0, n_jobs * max(0.0, deadline - time.monotonic()) / whole.seconds)
-        needed, margin = share * whole.bytes, 2.0 * whole.error
-        if needed * (1.0 + margin) < available:
+    seconds = min(LOOK, SAMPLE_SHARE * limit.left)
+    while BYTES * n_jobs * limit.left > FASTEST * available:
+        grid = surveyor.grid(limit, seconds)
+        n = len(grid[0]) * len(grid[1])
+        if n > FEW_TILES and PLENTY * n * BYTES > available:
+            _look_into(surveyor, grid, n_jobs, limit, available)
+        if surveyor.all_cut or limit.finite:
+            return
+        seconds *= LONGER
+
+
+def _look_into(surveyor: Surveyor, grid: tuple[list[Bound], list[Bound]], n_jobs: int, limit: Limit, available: float) -> None:
+    """MemoryError if the tiles of a grid surely have too many facets."""
+    end = limit.within(SAMPLE_SHARE * limit.left)
+    n = int(SHARE * len(grid[0]) * len(grid[1]))
+    for sample in islice(samples(surveyor, grid, lambda m: end.within(GLANCE)), LEAST - 1, max(LEAST, n)):
+        share = min(1.0, n_jobs * limit.left / sample.seconds)
+        needed, margin = share * sample.bytes, 2.0 * sample.error
+        if end.expired or (sample.whole and needed * (1.0 + margin) < available):
             return
         if needed * (1.0 - margin) > available:
             raise MemoryError(
-                f"about {share * whole.n_facets:.2g} facets are expected, give or take {100 * whole.error:.0f} %; they need "
-                f"{needed / 2**30:.3g} GiB, and {available / 2**30:.3g} GiB are available: choose a smaller region, set "
-                "max_facets, or go through the map tile by tile with svmatlas.tiles"
+                f"{'about' if sample.whole else 'more than'} {share * sample.n_facets:.2g} facets are expected, give or take "
+                f"{100 * sample.error:.0f} %; they need {needed / 2**30:.3g} GiB, and {available / 2**30:.3g} GiB are "
+                "available: choose a smaller region, set max_facets, or go through the map tile by tile with svmatlas.tiles"
             )
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from svmatlas.estimators import _SVC, _validate_training, solve_at
 from svmatlas.folds import Folds, make_folds
 from svmatlas.select import Selection, select
+from svmatlas.stopping import Limit, stoppable
 
 Floats = npt.NDArray[np.float64]
 
@@ -128,24 +129,30 @@ class AsymmetricSVCCV(_SVC):
         X, y = _validate_training(self, X, y)
         if self.refit_costs not in ("same", "mean_loss"):
             raise ValueError(f"refit_costs must be 'same' or 'mean_loss', got {self.refit_costs!r}")
+        with stoppable() as limit:
+            return self._choose_and_fit(X, y, sample_weight, groups, limit)
+
+    def _choose_and_fit(self, X: Any, y: Any, sample_weight: Any, groups: Any, limit: Limit) -> Self:
         folds = make_folds(X, y, self.cv, sample_weight, groups, self.random_state)
-        self.selection_: Selection = select(
+        selection = select(
             X, y, cv=folds.splits, scoring=self.scoring, bias=self.bias, sample_weight=sample_weight, kernel=self.kernel,
             gamma=self.gamma, degree=self.degree, coef0=self.coef0, region=self.region, rule=self.rule, n_jobs=self.n_jobs,
             time_budget=self.time_budget, random_state=self.random_state,
         )  # fmt: skip
+        limit.check()  # half a search is no choice
+        self.selection_: Selection = selection
         self.best_score_ = self.selection_.best_score
         self.classes_ = self.selection_.classes_
         if self.selection_.at_edge:
             warnings.warn(
-                "the best costs touch the edge of the region: better ones may lie beyond it", UserWarning, stacklevel=2
+                "the best costs touch the edge of the region: better ones may lie beyond it", UserWarning, stacklevel=3
             )
         shares = _shares(folds) if self.refit_costs == "mean_loss" else np.ones(2)
         self.C_pos_, self.C_neg_ = self.selection_.C_pos * float(shares[0]), self.selection_.C_neg * float(shares[1])
         if not self.refit:
             return self
         problem = self._problem(X, y, sample_weight, random_state=0)
-        return self._take(problem, solve_at(problem, self.C_pos_, self.C_neg_), self.C_pos_, self.C_neg_)
+        return self._take(problem, solve_at(problem, self.C_pos_, self.C_neg_, limit), self.C_pos_, self.C_neg_)
 
 
 def _shares(folds: Folds) -> Floats:

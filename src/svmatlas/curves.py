@@ -72,19 +72,18 @@ class Tile(NamedTuple):
     names: Bits  # (S, 2) of begin and end if these are on a cut, else 0
     sides: npt.NDArray[np.int8]  # (S, 2) and on which side of the tile that is
     bounds: Bounds
-    edges: list[Edges]  # of each side, if tiles may be missing
+    edges: list[Edges]  # of each side
 
 
 class Collector:
     """The zero curves of n rows from the tiles of a map."""
 
-    def __init__(self, problem: Problem, bounds: Bounds, rows: Floats, partial: bool) -> None:
+    def __init__(self, problem: Problem, bounds: Bounds, rows: Floats) -> None:
         self.problem = problem
         self.bounds = bounds
         self.region = make_region(bounds, problem.cost_exponent)
         self.column_size = _column_sizes(problem.data.rows)
         self.rows = rows / self.column_size
-        self.partial = partial  # may tiles be missing?
         self.tiles: list[Tile] = []
 
     def visit(self, tile: Bounds, facets: Facets) -> Tile | None:
@@ -98,7 +97,7 @@ class Collector:
         begin, end = (array[:count] for array in arrays[:2])
         kept = np.any(begin != end, axis=1) & ((begin[:, 2] > 0) | (end[:, 2] > 0))
         begin, end, point, line, names, sides = (array[:count][kept] for array in arrays)
-        edges = [_edges_of(facets, vertices, beta, corners, CUT + j) for j in range(len(region.sides)) if self.partial]
+        edges = [_edges_of(facets, vertices, beta, corners, CUT + j) for j in range(len(region.sides))]
         return Tile(begin, end, point, line, names, sides, tile, edges)
 
     def finish(self, undone: list[Bounds]) -> Curves:

@@ -18,15 +18,16 @@ from svmatlas.features import decision_values
 from svmatlas.messages import shown
 from svmatlas.problem import MULTICLASS, Problem, check_bounds, make_problem, make_region
 from svmatlas.solve import ALARM, Solution, solve, solve_exactly
+from svmatlas.stopping import Limit, stoppable
 from svmatlas.walk import state_at
 
 Floats = npt.NDArray[np.float64]
 
 
-def solve_at(problem: Problem, C_pos: float, C_neg: float) -> Solution:
+def solve_at(problem: Problem, C_pos: float, C_neg: float, limit: Limit) -> Solution:
     """The solution at one pair of finite costs, without an atlas."""
     region = make_region(check_bounds(None), problem.cost_exponent)
-    state = state_at(problem, C_pos, C_neg)
+    state = state_at(problem, C_pos, C_neg, limit)
     c = problem.homogeneous(np.array([C_pos]), np.array([C_neg]))
     solution = solve(problem.data, region, state[None], c)
     if solution.gap[0] > ALARM:
@@ -35,11 +36,11 @@ def solve_at(problem: Problem, C_pos: float, C_neg: float) -> Solution:
     return solution
 
 
-def decide_at(problem: Problem, X: Any, C_pos: float, C_neg: float) -> Floats:
+def decide_at(problem: Problem, X: Any, C_pos: float, C_neg: float, limit: Limit) -> Floats:
     """Decision values of rows by the classifier that is fitted to a problem with given costs."""
     kernel = problem.features.kernel
     model = AsymmetricSVC(bias=problem.features.bias, kernel=kernel.name)
-    return model._take(problem, solve_at(problem, C_pos, C_neg), C_pos, C_neg)._decide(X)
+    return model._take(problem, solve_at(problem, C_pos, C_neg, limit), C_pos, C_neg)._decide(X)
 
 
 class _SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -254,9 +255,10 @@ class AsymmetricSVC(_SVC):
 
         """
         X, y = _validate_training(self, X, y)
-        problem = self._problem(X, y, sample_weight, random_state=0)
-        C_pos, C_neg = self._costs(problem.classes, y)
-        return self._take(problem, solve_at(problem, C_pos, C_neg), C_pos, C_neg)
+        with stoppable() as limit:
+            problem = self._problem(X, y, sample_weight, random_state=0)
+            C_pos, C_neg = self._costs(problem.classes, y)
+            return self._take(problem, solve_at(problem, C_pos, C_neg, limit), C_pos, C_neg)
 
     def _costs(self, classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[float, float]:
         """The costs of both classes, checked."""
@@ -358,12 +360,15 @@ class AtlasSVC(_SVC):
             value = getattr(self, name)
             if not (isinstance(value, Real) and np.isfinite(float(value)) and low <= float(value) <= high):
                 raise ValueError(f"{name} must be a finite cost in the region [{low}, {high}], got {shown(value)}")
-        self.atlas_: Atlas = explore(
-            X, y, bias=self.bias, sample_weight=sample_weight, kernel=self.kernel, gamma=self.gamma, degree=self.degree,
-            coef0=self.coef0, feature_names=getattr(self, "feature_names_in_", None), region=self.region, n_jobs=self.n_jobs,
-            random_state=self.random_state, progress=self.verbose,
-        )  # fmt: skip
-        return self.set_costs(self.C_pos, self.C_neg)
+        with stoppable() as limit:
+            atlas = explore(
+                X, y, bias=self.bias, sample_weight=sample_weight, kernel=self.kernel, gamma=self.gamma, degree=self.degree,
+                coef0=self.coef0, feature_names=getattr(self, "feature_names_in_", None), region=self.region,
+                n_jobs=self.n_jobs, random_state=self.random_state, progress=self.verbose,
+            )  # fmt: skip
+            limit.check()  # half a map is no model
+            self.atlas_: Atlas = atlas
+            return self.set_costs(self.C_pos, self.C_neg)
 
     def set_costs(self, C_pos: float, C_neg: float) -> Self:
         """Change the costs; nothing is fitted again.

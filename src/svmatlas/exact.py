@@ -17,37 +17,54 @@ import numpy.typing as npt
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, Data, Region
 from svmatlas.polygon import ASK_PENCIL, ASK_SIGN, TIE_LOSS, TIE_SHRINK
 from svmatlas.residues import solve_integer
+from svmatlas.stopping import NEVER, Limit
 
 Line = tuple[int, int, int]
 
 
 def integers(values: npt.NDArray[np.float64], low: npt.NDArray[np.float64] | None = None) -> tuple[list[int], int]:
     """Integers n and an exponent e with values (+ low) = n / 2^e exactly."""
-    numbers = [Fraction(v) for v in values.ravel().tolist()]
-    if low is not None:
-        numbers = [a + Fraction(b) for a, b in zip(numbers, low.ravel().tolist(), strict=True)]
-    e = max((n.denominator.bit_length() - 1 for n in numbers), default=0)
-    return [n.numerator << (e - n.denominator.bit_length() + 1) for n in numbers], e
+    numbers, e = _scaled(values)
+    if low is None:
+        return numbers, e
+    more, f = _scaled(low)
+    most = max(e, f)
+    return [(a << (most - e)) + (b << (most - f)) for a, b in zip(numbers, more, strict=True)], most
+
+
+def _scaled(values: npt.NDArray[np.float64]) -> tuple[list[int], int]:
+    """Integers n and the least exponent e >= 0 with values = n / 2^e."""
+    mantissa, exponent = np.frexp(values.ravel())
+    whole = np.ldexp(mantissa, 53).astype(np.int64)
+    zeros = np.frexp((whole & -whole).astype(float))[1] - 1  # at the end of each, -1 for a zero
+    places = np.where(whole == 0, 0, 53 - exponent - zeros)
+    e = max(0, int(places.max(initial=0)))
+    odd, shift = (whole >> np.maximum(zeros, 0)).tolist(), (e - places).tolist()
+    return [n << k for n, k in zip(odd, shift, strict=True)], e
 
 
 class ExactProblem:
-    """The data as integers, with the jitter scaled by a factor; made once, on the first question."""
+    """The data as integers, with the jitter scaled by a factor; made once, on the first question.
 
-    def __init__(self, data: Data, region: Region, jitter: float = 1.0) -> None:
+    All exact arithmetic with it raises Stopped when the limit says so.
+    """
+
+    def __init__(self, data: Data, region: Region, jitter: float = 1.0, limit: Limit = NEVER) -> None:
         self.data = data
         self.region = region
         self.jitter = jitter
+        self.limit = limit
 
     @cached_property
     def shrunk(self) -> ExactProblem:
         """The same with less jitter, to tell ties."""
-        other = ExactProblem(self.data, self.region, TIE_SHRINK)
+        other = ExactProblem(self.data, self.region, TIE_SHRINK, self.limit)
         other.__dict__["rows"] = self.rows
         return other
 
-    def within(self, region: Region) -> ExactProblem:
-        """The same in another region; the integers are shared."""
-        other = ExactProblem(self.data, region, self.jitter)
+    def within(self, region: Region, limit: Limit) -> ExactProblem:
+        """The same in another region and with another limit; the integers are shared."""
+        other = ExactProblem(self.data, region, self.jitter, limit)
         other.__dict__.update(rows=self.rows, targets=self.targets, weights=self.weights)
         return other
 
@@ -99,16 +116,21 @@ class ExactFacet:
             inside = np.flatnonzero((state == INSIDE) & (problem.data.axis == axis)).tolist()
             pull.append([sum(column) for column in zip([0] * r, *(problem.weighted[i] for i in inside), strict=True)])
         rows = [x[i] for i in self.margin]
-        gram = [[_dot(a, b) for b in rows] for a in rows]
+        gram: list[list[int]] = []
+        for a in rows:
+            problem.limit.check()
+            gram.append([_dot(a, b) for b in rows])
         right = [[-_dot(a, pull[0]), -_dot(a, pull[1]), target[i]] for a, i in zip(rows, self.margin, strict=True)]
-        self.alpha, self.divisor = solve_integer(gram, right)
+        self.alpha, self.divisor = solve_integer(gram, right, problem.limit.check)
         d = self.divisor
         self.beta = [[d * b for b in pull[0]], [d * b for b in pull[1]], [0] * r]
         for row, a in zip(rows, self.alpha, strict=True):
+            problem.limit.check()
             self.beta = [[s + a[c] * v for s, v in zip(self.beta[c], row, strict=True)] for c in range(3)]
 
     def line(self, code: int) -> Line:
         """The line of a code."""
+        self.problem.limit.check()
         if code < 0:
             return self.problem.side(-1 - code)
         i, kind = code >> 1, code & 1

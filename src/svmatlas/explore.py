@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +17,7 @@ from svmatlas.mesh import Joiner
 from svmatlas.messages import shown
 from svmatlas.problem import Bounds, Problem, check_bounds, make_problem
 from svmatlas.progress import make_bar
+from svmatlas.stopping import NEVER, Limit, check_budget, stoppable
 from svmatlas.survey import Surveyor
 from svmatlas.walk import state_at
 
@@ -26,6 +26,13 @@ INWARD = 2.0**-20
 
 NARROW = 2.0**-10
 """Relative width of a region below which the start is moved to its middle."""
+
+
+SURVEY_SHARE = 0.9
+"""Share of the time that is left in which facets are explored; in the rest they are joined."""
+
+GRACE = 0.5
+"""Seconds for exact arithmetic where facets of an exploration that was stopped are joined."""
 
 
 def explore(
@@ -84,7 +91,7 @@ def explore(
     max_facets : int, optional
         Stop after this many facets; the atlas is then valid but not complete.
     time_budget : float, optional
-        Stop after about this many seconds.
+        Stop after about this many seconds, two more at most. To factor wide data or a kernel takes as long as it takes.
     progress : bool, default=False
         Show a progress bar (needs tqdm).
     n_jobs : int, optional
@@ -101,26 +108,36 @@ def explore(
     ------
     MemoryError
         Before a large exploration begins, if a sample of it says that the memory available is surely not enough.
+    ValueError
+        If ``time_budget`` ends before a single facet is known.
+    KeyboardInterrupt
+        If Ctrl-C is pressed before that, or twice.
 
     """
     bounds = check_bounds(region)
     start = _check_start(start, bounds)
-    limit = _check_limit(max_facets, time_budget)
+    most = _check_most(max_facets)
+    check_budget(time_budget)
     jobs = count_jobs(n_jobs)
-    problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, feature_names)
-    state = first_state(problem, bounds, start)
-    surveyor = Surveyor(problem, bounds)
-    place = start or (bounds[0][0], bounds[1][0])
-    if max_facets is None:
-        check_memory(surveyor, surveyor.cut(place), jobs, limit[1])
-    joiner = Joiner(surveyor.engine, surveyor.region, state)
-    with _bar(progress) as show:
-        for facets in surveyor.survey(state, place, jobs, *limit, _as_it_is):
-            joiner.add(facets)
-            show(facets, surveyor)
-    surveyor.engine.blocks.clear()
+    with stoppable(time_budget) as limit:
+        problem = make_problem(
+            X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, feature_names
+        )
+        state = first_state(problem, bounds, start, limit)
+        surveyor = Surveyor(problem, bounds)
+        place = start or (bounds[0][0], bounds[1][0])
+        if max_facets is None:
+            check_memory(surveyor, jobs, limit)
+        joiner = Joiner(surveyor.engine, surveyor.region, state)
+        with _bar(progress) as show:
+            for facets in surveyor.survey(state, place, jobs, most, limit.within(SURVEY_SHARE * limit.left), _as_it_is):
+                joiner.add(facets)
+                show(facets, surveyor)
+        surveyor.engine.blocks.clear()
+        mesh = joiner.finish(jobs, NEVER if surveyor.complete else Limit(GRACE))
+        limit.answered = True
     counts = {"n_refined": surveyor.engine.n_refined, "n_exact": surveyor.engine.n_exact}
-    return Atlas(problem, bounds, joiner.finish(jobs), surveyor.complete, counts)
+    return Atlas(problem, bounds, mesh, surveyor.complete, counts)
 
 
 def _as_it_is(tile: Bounds, facets: Facets) -> Facets:
@@ -131,11 +148,11 @@ def _as_it_is(tile: Bounds, facets: Facets) -> Facets:
 # The start
 
 
-def first_state(problem: Problem, bounds: Bounds, start: tuple[float, float] | None) -> npt.NDArray[np.int8]:
+def first_state(problem: Problem, bounds: Bounds, start: tuple[float, float] | None, limit: Limit) -> npt.NDArray[np.int8]:
     """Partition at the start, or at the smallest costs."""
     if start is None and bounds[0][0] == bounds[1][0] == 0:
         return np.full(problem.n_points, INSIDE, dtype=np.int8)
-    return state_at(problem, *_inside(start or (bounds[0][0], bounds[1][0]), bounds))
+    return state_at(problem, *_inside(start or (bounds[0][0], bounds[1][0]), bounds), limit)
 
 
 def _inside(goal: tuple[float, float], bounds: Bounds) -> tuple[float, float]:
@@ -165,13 +182,10 @@ def _check_start(start: Any, bounds: Bounds) -> tuple[float, float] | None:
     return a, b
 
 
-def _check_limit(max_facets: Any, time_budget: Any) -> tuple[float, float]:
+def _check_most(max_facets: Any) -> float:
     if max_facets is not None and not max_facets >= 1:
         raise ValueError(f"max_facets must be at least 1, got {max_facets}")
-    if time_budget is not None and not time_budget > 0:
-        raise ValueError(f"time_budget must be a positive number of seconds, got {time_budget}")
-    deadline = np.inf if time_budget is None else time.monotonic() + float(time_budget)
-    return np.inf if max_facets is None else int(max_facets), deadline
+    return np.inf if max_facets is None else int(max_facets)
 
 
 def count_jobs(n_jobs: int | None) -> int:

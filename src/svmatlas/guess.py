@@ -12,6 +12,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from svmatlas.compiled import entry
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, WEIGHT, Data
+from svmatlas.stopping import NEVER, Limit
 
 Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
@@ -63,13 +64,13 @@ def _descend(rows, square, bound, order, alpha, beta):
                 break
 
 
-def guess(data: Data, c: Floats) -> States | None:
+def guess(data: Data, c: Floats, limit: Limit = NEVER) -> States | None:
     """A partition at finite homogeneous costs, or None where none was found, in particular in ties and on the axes."""
     if not c.min() > 0:
         return None
     with np.errstate(all="ignore"):  # what overflows fails the check
         try:
-            return _guess(data, c)
+            return _guess(data, c, limit)
         except np.linalg.LinAlgError:
             return None
 
@@ -91,14 +92,15 @@ def _solve(data: Data, c: Floats) -> tuple[Floats, Floats, Floats]:
     return alpha, beta, bound
 
 
-def _guess(data: Data, c: Floats) -> States | None:
+def _guess(data: Data, c: Floats, limit: Limit) -> States | None:
     rows = data.rows
     alpha, _, bound = _solve(data, c)
     free = (alpha > 0) & (alpha < bound)
-    limit = FAR * data.rank
-    if free.sum() > limit:
+    most = FAR * data.rank
+    if free.sum() > most:
         return None
-    for _ in range(2 * limit):
+    for _ in range(2 * most):
+        limit.check()
         if _step(rows, bound, alpha, free):
             continue
         if free.sum() > data.rank:  # a tie

@@ -36,7 +36,6 @@ the facets are those of all points; else the others become candidates, and the t
 from __future__ import annotations
 
 import math
-import time
 from threading import get_ident
 from typing import Any, NamedTuple
 
@@ -98,6 +97,7 @@ from svmatlas.polygon import (
     trace_facet,
 )
 from svmatlas.record import MEMORY, make_record
+from svmatlas.stopping import NEVER, Limit, Pace, Stopped
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -114,8 +114,8 @@ SMALL, LARGE = 2**11, 2**15
 SPARE = 1.25
 """Room for a tile, as a multiple of what the largest before it needed."""
 
-CHUNK = 2**13
-"""Facets closed between two looks at the clock: some 0.05 s."""
+FIRST_CHUNK, CHUNK = 2**2, 2**13
+"""Facets closed before the first look at the clock, and at most between two of them."""
 
 
 class EngineError(RuntimeError):
@@ -1032,8 +1032,8 @@ class Engine:
         self.betas = betas  # are the weights at the corners wanted?
         self.exact: ExactProblem | None = None
         self.drift = drift_of(data, 1)
-        self.stopped = False  # no more facets are wanted
         self.room = int(np.clip(64 * data.rows.shape[0], SMALL, LARGE))  # facets for which the next tile is to have room, and
+        self.pace = FIRST_CHUNK  # that are closed at once
         self.blocks: dict[int, npt.NDArray[np.uint8]] = {}  # for each thread the memory that it may use
         self.spaces: dict[int, Space] = {}  # and workspaces for all points
         self.n_refined = 0
@@ -1046,111 +1046,170 @@ class Engine:
         frame: Frame,
         capacity: int,
         max_facets: float = np.inf,
-        deadline: float = np.inf,
+        limit: Limit = NEVER,
     ) -> Facets:
         """All facets of a tile from the partition of one of them; PAUSED if they are too many or the time has come."""
-        which, data, words, space = frame.which, self.wide, self.words, self.spaces.pop(get_ident(), None)
-        if which.size < start.size:
-            data, words, space = subset(data, which), words.reshape(-1, 2)[which].ravel(), None
-        space = space or make_space(data, region)._replace(neighbours=NEIGHBOURS)
-        clear(space)
-        axes = _widen(frame.axes)
-        block = self.blocks.pop(get_ident(), np.empty(0, dtype=np.uint8))
-        arena = make_arena(min(capacity, self.room), which.size, data.rows.shape[1], self.betas, block)
-        _plant(self.wide, arena, start, which, key_of(start, self.words))
-        enter(arena.table_key, arena.table_value, arena.key[:1])
-        arena.counts[LAYERED] = max_facets < np.inf  # these are the first facets then
-        hints = np.empty((CROWD, 3), dtype=np.intp)
-        answers, last = np.empty((0, 5), dtype=np.intp), -1
-        while True:
-            space.tally[N_REFINED] = 0
-            limit = int(min(max_facets, arena.counts[DONE] + CHUNK))
-            outcome = _close_all(data, region, space, words, self.drift, start.size, axes, answers, arena, hints, limit)
-            self.n_refined += int(space.tally[N_REFINED])
-            done, f = int(arena.counts[DONE]), int(arena.counts[HAND])
-            answers = answers if f == last else answers[:0]  # they were for one facet
-            if outcome == FULL and arena.key.size < capacity:
-                arena = larger(arena, min(2 * arena.key.size, capacity))
-                continue
-            if outcome == PAUSED and done < max_facets and time.monotonic() < deadline and not self.stopped:
-                continue
-            if outcome != ASKING:
-                break
-            new = self._answer(region, start, which, arena.state[arena.seat[f]], space.asked[: space.tally[N_ASKED]])
-            answers, last = more_answers(answers, new), f
-        if outcome not in (CLOSED, FULL, PAUSED) and not (outcome == EMPTY and done == 0):
-            state = full_state(start, which, arena.state[arena.seat[f]])
-            sets = [np.flatnonzero(state == s).tolist() for s in (MARGIN, INSIDE)]
-            raise EngineError(f"a facet without area (outcome {outcome}): margin {sets[0]}, inside {sets[1]}")
-        facets = self._compact(region, start, which, words, arena, outcome)
-        self.room = max(self.room, int(SPARE * arena.counts[NAMED]))
-        self.blocks[get_ident()] = arena.block
-        if which.size == start.size:
-            self.spaces[get_ident()] = space
-        return facets
+        work = _Work(self, region, start, frame, capacity, max_facets, limit)
+        return work.finish(work.run())
 
     def judge(
-        self, region: Region, states: States, far: npt.NDArray[np.bool_], at: Ints, code: Int32
+        self, region: Region, states: States, far: npt.NDArray[np.bool_], at: Ints, code: Int32, limit: Limit = NEVER
     ) -> npt.NDArray[np.bool_]:
         """Which of some whole facets with given edges, thin ones or far ones, are ties."""
         tie, coarse, margin = np.zeros(len(states), dtype=bool), far.copy(), np.zeros(2, dtype=np.int32)
         space, drift = make_space(self.data, region), drift_of(self.data, states.shape[1])
         _judge(self.data, region, space, states, drift, at, code, margin, tie, coarse)
         if coarse.any():
-            problem = self._exact(region)
+            problem = self.exact_in(region, limit)
             for f in np.flatnonzero(coarse):
                 _, tie[f] = settle(problem, states[f], code[at[f] : at[f + 1]].tolist())
         return tie
 
-    def _exact(self, region: Region) -> ExactProblem:
+    def exact_in(self, region: Region, limit: Limit) -> ExactProblem:
+        """The data for exact arithmetic in a region."""
         if self.exact is None:
             self.exact = ExactProblem(self.data, region)
-        return self.exact.within(region)
+        return self.exact.within(region, limit)
 
-    def _answer(self, region: Region, start: States, which: Ints, state: States, asked: Ints) -> Ints:
-        """Exact answers to the questions about a facet."""
-        self.n_exact += asked.shape[0]
+
+class _Work:
+    """A tile in work. Some facets are closed, then it is looked at the clock, and so on.
+
+    What only exact arithmetic knows of closed facets is found as they come, so that it is known of all if work is stopped. A
+    facet is told with all that were closed before it, or not at all: its parent is one of them, and it shares their corners.
+    """
+
+    def __init__(
+        self, engine: Engine, region: Region, start: States, frame: Frame, capacity: int, max_facets: float, limit: Limit
+    ) -> None:
+        self.engine, self.region, self.start, self.which = engine, region, start, frame.which
+        self.capacity, self.max_facets, self.limit = capacity, max_facets, limit
+        self.data, self.words, space = engine.wide, engine.words, engine.spaces.pop(get_ident(), None)
+        if self.which.size < start.size:
+            self.data, self.words, space = subset(self.data, self.which), self.words.reshape(-1, 2)[self.which].ravel(), None
+        self.space = space or make_space(self.data, region)._replace(neighbours=NEIGHBOURS)
+        clear(self.space)
+        self.axes = _widen(frame.axes)
+        block = engine.blocks.pop(get_ident(), np.empty(0, dtype=np.uint8))
+        self.arena = make_arena(
+            min(capacity, engine.room), self.which.size, self.data.rows.shape[1], engine.betas, block
+        )  # fmt: skip
+        _plant(engine.wide, self.arena, start, self.which, key_of(start, engine.words))
+        enter(self.arena.table_key, self.arena.table_value, self.arena.key[:1])
+        self.arena.counts[LAYERED] = max_facets < np.inf  # these are the first facets then
+        self.hints = np.empty((CROWD, 3), dtype=np.intp)
+        self.answers, self.asked = np.empty((0, 5), dtype=np.intp), -1  # all answers, and the facet that they are for
+        self.pace = Pace(engine.pace, CHUNK)
+        self.settled: list[tuple[int, Floats, bool]] = []  # closed facets with corners from exact arithmetic; are they ties?
+        self.n_settled = 0  # all closed facets up to this one are known well
+
+    def run(self) -> int:
+        """Close facets until the tile is done, or it is time to stop; returns the outcome."""
+        while True:
+            outcome = self._close_some()
+            try:
+                self._settle()
+                if outcome == ASKING:
+                    self._ask()
+            except Stopped:
+                return PAUSED
+            if outcome == FULL and self.arena.key.size < self.capacity:
+                self.arena = larger(self.arena, min(2 * self.arena.key.size, self.capacity))
+            elif outcome not in (PAUSED, ASKING) or (outcome == PAUSED and self.n_settled >= self.max_facets):
+                return outcome
+            if self.limit.expired:
+                return PAUSED
+
+    def _close_some(self) -> int:
+        """Close some more facets."""
+        counts, tally = self.arena.counts, self.space.tally
+        tally[N_REFINED] = 0
+        done = int(counts[DONE])
+        goal = int(min(self.max_facets, done + self.pace.start()))
+        outcome = _close_all(
+            self.data, self.region, self.space, self.words, self.engine.drift, self.start.size, self.axes, self.answers,
+            self.arena, self.hints, goal,
+        )  # fmt: skip
+        self.pace.stop(int(counts[DONE]) - done)
+        self.engine.n_refined += int(tally[N_REFINED])
+        if counts[HAND] != self.asked:
+            self.answers = self.answers[:0]
+        return int(outcome)
+
+    def _full_state(self, state: States) -> States:
+        return full_state(self.start, self.which, state)
+
+    def _ask(self) -> None:
+        """Answer the questions about the facet in hand by exact arithmetic."""
+        f, asked = int(self.arena.counts[HAND]), self.space.asked[: self.space.tally[N_ASKED]]
+        self.engine.n_exact += asked.shape[0]
         questions = asked.copy()
-        questions[:, 1:] = _rename(asked[:, 1:], which)
-        answers = answer(self._exact(region), full_state(start, which, state), questions)
-        place = np.full(start.size, -1)
-        place[which] = np.arange(which.size)
-        answers[:, 1:4] = _rename(answers[:, 1:4], place)
-        return answers
+        questions[:, 1:] = _rename(asked[:, 1:], self.which)
+        problem = self.engine.exact_in(self.region, self.limit)
+        new = answer(problem, self._full_state(self.arena.state[self.arena.seat[f]]), questions)
+        place = np.full(self.start.size, -1)
+        place[self.which] = np.arange(self.which.size)
+        new[:, 1:4] = _rename(new[:, 1:4], place)
+        self.answers, self.asked = more_answers(self.answers, new), f
 
-    def _mend(self, region: Region, start: States, which: Ints, arena: Arena, n: int) -> None:
-        """Weights at corners that double-double does not know, from exact arithmetic."""
-        found = int(arena.counts[FOUND]) if self.betas else 0
-        wrong, vertex = np.nonzero(np.isnan(arena.beta[:found]))[0], arena.vertex[: arena.at[n]]
-        if wrong.size == 0:
-            return
-        for f in np.unique(facet_of(np.flatnonzero(np.isin(vertex, wrong)), arena.at[: n + 1])):
-            (state,) = states_of(arena.order[f : f + 1], arena.parent, arena.flips, start[which])
-            _, (maps,) = affine_maps(self.data, region, full_state(start, which, state)[None], jitter=1.0, accuracy=ACCURACY)
-            mine = vertex[arena.at[f] : arena.at[f + 1]]
-            arena.beta[mine, : maps.shape[1]] = (arena.corner[mine] @ maps) * (arena.corner[mine, 2:] > 0)
+    def _settle(self) -> None:
+        """Corners of closed facets that double-double does not know well, and whether they are ties, from exact arithmetic."""
+        arena, done = self.arena, int(self.arena.counts[DONE])
+        coarse = self.n_settled + np.flatnonzero(arena.coarse[self.n_settled : done])
+        if coarse.size > 0:
+            problem = self.engine.exact_in(self.region, self.limit)
+            states = states_of(arena.order[coarse], arena.parent, arena.flips, self.start[self.which])
+            for f, state in zip(coarse.tolist(), states, strict=True):
+                self.n_settled = f
+                codes = _rename(arena.code[arena.at[f] : arena.at[f + 1]].astype(np.intp), self.which).tolist()
+                self.settled.append((f, *settle(problem, self._full_state(state), codes)))
+                self.engine.n_exact += len(codes)
+        self.n_settled = done
 
-    def _settle(self, region: Region, start: States, which: Ints, arena: Arena, coarse: Ints) -> None:
-        """Corners of some closed facets, and whether these are ties, from exact arithmetic."""
-        problem = self._exact(region)
-        states = states_of(arena.order[coarse], arena.parent, arena.flips, start[which])
-        for f, state in zip(coarse, states, strict=True):
-            place = slice(arena.at[f], arena.at[f + 1])
-            codes = _rename(arena.code[place].astype(np.intp), which).tolist()
-            corners, arena.tie[f] = settle(problem, full_state(start, which, state), codes)
-            mine = arena.vertex[place]
+    def finish(self, outcome: int) -> Facets:
+        """The closed facets."""
+        engine, arena, n = self.engine, self.arena, self.n_settled
+        self._check(outcome)
+        engine.room = max(engine.room, int(SPARE * arena.counts[NAMED]))
+        engine.pace = self.pace.size
+        arena.counts[DONE], arena.counts[FOUND] = n, arena.vertex[: arena.at[n]].max(initial=-1) + 1
+        for f, corners, tie in self.settled:
+            mine, arena.tie[f] = arena.vertex[arena.at[f] : arena.at[f + 1]], tie
             known = arena.corner[mine] == 0.0  # zero by structure
             arena.corner[mine] = np.where(known, 0.0, np.maximum(corners, 0.0))
-            self.n_exact += len(codes)
+        if engine.betas and outcome == CLOSED and not self._mend():
+            outcome = PAUSED
+        told = _tidy(arena, self.words, self.which, self.region.name, engine.data.rows.shape[1])
+        engine.blocks[get_ident()] = arena.block
+        if self.which.size == self.start.size:
+            engine.spaces[get_ident()] = self.space
+        return Facets(self.start, self.which, outcome, arena.spread.copy(), *told)
 
-    def _compact(self, region: Region, start: States, which: Ints, words: Words, arena: Arena, outcome: int) -> Facets:
-        """The closed facets, with the corners that double-double does not know well from exact arithmetic."""
-        n = int(arena.counts[DONE])
-        self._mend(region, start, which, arena, n)
-        if arena.coarse[:n].any():
-            self._settle(region, start, which, arena, np.flatnonzero(arena.coarse[:n]))
-        told = _tidy(arena, words, which, region.name, self.data.rows.shape[1])
-        return Facets(start, which, outcome, arena.spread.copy(), *told)
+    def _check(self, outcome: int) -> None:
+        """Raise an error if the facet in hand came out impossible."""
+        if outcome in (CLOSED, FULL, PAUSED) or (outcome == EMPTY and self.arena.counts[DONE] == 0):
+            return
+        state = self._full_state(self.arena.state[self.arena.seat[self.arena.counts[HAND]]])
+        sets = [np.flatnonzero(state == s).tolist() for s in (MARGIN, INSIDE)]
+        raise EngineError(f"a facet without area (outcome {outcome}): margin {sets[0]}, inside {sets[1]}")
+
+    def _mend(self) -> bool:
+        """Weights at corners that double-double does not know, from exact arithmetic. False if it is time to stop."""
+        arena, region, n = self.arena, self.region, self.n_settled
+        wrong, vertex = np.nonzero(np.isnan(arena.beta[: arena.counts[FOUND]]))[0], arena.vertex[: arena.at[n]]
+        if wrong.size == 0:
+            return True
+        exact = self.engine.exact_in(region, self.limit)
+        for f in np.unique(facet_of(np.flatnonzero(np.isin(vertex, wrong)), arena.at[: n + 1])):
+            (state,) = states_of(arena.order[f : f + 1], arena.parent, arena.flips, self.start[self.which])
+            full = self._full_state(state)[None]
+            try:
+                _, (maps,) = affine_maps(self.engine.data, region, full, jitter=1.0, accuracy=ACCURACY, exact=exact)
+            except Stopped:
+                return False
+            mine = vertex[arena.at[f] : arena.at[f + 1]]
+            arena.beta[mine, : maps.shape[1]] = (arena.corner[mine] @ maps) * (arena.corner[mine, 2:] > 0)
+        return True
 
 
 NEIGHBOURS = 128

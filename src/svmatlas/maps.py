@@ -69,19 +69,25 @@ def _affine_maps(data, region, space, states, drift, jitter, accuracy, alpha, be
 
 
 def affine_maps(
-    data: Data, region: Region, states: npt.NDArray[np.int8], jitter: float, accuracy: float
+    data: Data,
+    region: Region,
+    states: npt.NDArray[np.int8],
+    jitter: float,
+    accuracy: float,
+    exact: ExactProblem | None = None,
 ) -> tuple[Floats, Floats]:
     """The maps A (n, 3, N) and Beta (n, 3, d) of some partitions.
 
     Maps with an entry whose relative error bound is larger than ``accuracy`` are refined to a few roundings, in exact
-    arithmetic if need be. What is smaller than its error bound is zero.
+    arithmetic if need be, that of ``exact`` if it is given, with the same jitter. What is smaller than its error bound is
+    zero.
     """
     (n, d), count = data.rows.shape, states.shape[0]
     alpha, beta, hopeless = np.zeros((count, 3, n)), np.zeros((count, 3, d)), np.zeros(count, dtype=bool)
     space = make_space(data, region, closing=False)
     _affine_maps(data, region, space, states, drift_of(data, 1), jitter, accuracy, alpha, beta, hopeless)
     if hopeless.any():
-        problem = ExactProblem(data, region, jitter)
+        problem = exact or ExactProblem(data, region, jitter)
         for f in np.flatnonzero(hopeless):
             alpha[f], beta[f] = ExactFacet(problem, states[f]).maps()
     return alpha, beta

@@ -9,6 +9,7 @@ parents (``states_of``).
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from svmatlas.layers import (
     states_of,
 )
 from svmatlas.polygon import is_far, is_suspect
+from svmatlas.stopping import NEVER, Limit, Stopped
 from svmatlas.threads import make_pool
 
 Floats = npt.NDArray[np.float64]
@@ -93,8 +95,13 @@ class Joiner:
         place, around = self.place.grow(facets.code.size), self.around.grow(len(facets.corner))
         _take(facets.at, facets.code, facets.vertex, facets.neighbour, facets.corner, n_vertices, n_facets, place, around)
 
-    def finish(self, n_jobs: int = 1) -> Mesh:
-        """All facets that are connected to that of the start, numbered layer after layer from there."""
+    def finish(self, n_jobs: int = 1, limit: Limit = NEVER) -> Mesh:
+        """All facets that are connected to that of the start, numbered layer after layer from there; Stopped if there is none.
+
+        What takes exact arithmetic is left when the limit says so: a facet that was cut is then a tie if all its pieces are.
+        """
+        if self.tie.size == 0:
+            raise Stopped
         n_pieces = self.tie.size
         now, one = self._stitch(), self._one_each()
         at, tie, place, corner, around = (
@@ -109,7 +116,8 @@ class Joiner:
             joined = order >= n_pieces
             del order, at, tie, place, corner, around, now, one
             suspects = _suspects(joined, mesh.facet_at, mesh.vertices, mesh.facet_vertices)
-            self._judge_all(pool, suspects, mesh)
+            mesh.facet_tie[joined & (suspects == 0)] = False
+            self._judge_all(pool, suspects, mesh, limit)
         return mesh._replace(vertices=_join_at_infinity(mesh))
 
     def _stitch(self) -> Int32:
@@ -124,7 +132,7 @@ class Joiner:
         whole[np.diff(at) == 0] = -1
         now[cut] = whole[group]
         self.at.append(at[1:] + self.place.size)
-        self.tie.append(np.zeros(counts.size, dtype=np.bool_))
+        self.tie.append(np.bincount(group, weights=self.tie.view()[cut]) == counts)
         self.place.append(self.place.view()[places])
         return np.concatenate([now, whole])
 
@@ -144,10 +152,10 @@ class Joiner:
         number, facets = self.first
         known = np.flatnonzero(now[number : number + facets.key.size] >= 0)
         if known.size == 0:
-            raise ValueError("the exploration was stopped before a single facet was known: give it more time")
+            raise Stopped
         return int(now[number + known[0]]), facets.state(int(known[0]))
 
-    def _judge_all(self, pool: Executor, suspect: npt.NDArray[np.int8], mesh: Mesh) -> None:
+    def _judge_all(self, pool: Executor, suspect: npt.NDArray[np.int8], mesh: Mesh, limit: Limit) -> None:
         """Whether facets that were cut are ties, seen as a whole."""
         at = mesh.facet_at
 
@@ -157,13 +165,18 @@ class Joiner:
             places = np.repeat(at[facets] - own[:-1], sizes) + np.arange(own[-1])
             states, far = states_of(facets, mesh.facet_parent, mesh.facet_flips, mesh.start), suspect[facets] == FAR
             codes = mesh.edge_code[mesh.facet_edges[places]]
-            mesh.facet_tie[facets] = self.engine.judge(self.region, states, far, own, codes)
+            with suppress(Stopped):
+                limit.check()
+                mesh.facet_tie[facets] = self.engine.judge(self.region, states, far, own, codes, limit)
 
         doubt = np.flatnonzero(suspect)
-        parts = np.array_split(doubt, doubt.size // 1024 + 1)  # one, if only of none, so that the first map compiles all
+        parts = np.array_split(doubt, doubt.size // PART + 1)  # one, if only of none, so that the first map compiles all
         for _ in pool.map(judge, parts):
             pass
 
+
+PART = 256
+"""Facets that are judged at once: some milliseconds, or in high dimensions 0.1 s."""
 
 CODE, VERTEX, BEHIND = range(3)
 """Of a place: the code of the edge, the vertex at its end, the facet behind it."""

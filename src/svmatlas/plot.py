@@ -649,7 +649,7 @@ class SelectionDisplay:
             The display, drawn.
 
         """
-        box, region = selection._plane.box, selection._plane.bounds
+        box, region = selection._overlay.box, selection._overlay.bounds
         plane = make_plane(_finite(box.pieces.reshape(-1, 3)), region, scale, limits)
         p, q = plane.pixels(resolution)
         held = np.isfinite(p)

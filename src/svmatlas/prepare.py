@@ -16,6 +16,7 @@ def compile_kernels() -> None:
     """Use every kernel once: there are more rows in each fold than go into one tile."""
     y = np.arange(600) % 2
     X = np.random.default_rng(0).normal(size=(600, 2)) + y[:, None]
+    wide = np.random.default_rng(1).normal(size=(600, 10))
     region = ((0.5, 0.6), (0.5, 0.6))
     atlas = svmatlas.explore(X, y, region=region)
     atlas.validate()
@@ -29,6 +30,6 @@ def compile_kernels() -> None:
     selection.cells[0].contains(0.55, 0.55)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        svmatlas.select(X, y, cv=2, time_budget=1e-3)  # the rest is not explored
+        svmatlas.select(np.hstack([X, wide]), y, cv=2, time_budget=1.0)  # takes eight: the rest is not explored
     svmatlas.ray(X, y, C_max=1e-3).coef(1e-4)
     solve_integer([[1]], [[1]])

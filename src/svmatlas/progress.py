@@ -12,3 +12,10 @@ def make_bar(unit: str, total: int | None = None) -> Any:
     except ImportError:
         raise ImportError("progress=True needs tqdm: pip install 'svmatlas[progress]'") from None
     return tqdm(unit=unit, total=total)
+
+
+def show(bar: Any, text: str) -> None:
+    """One more step, and what it says; nothing without a bar."""
+    if bar is not None:
+        bar.set_postfix_str(text, refresh=False)
+        bar.update(1)

@@ -22,6 +22,7 @@ from svmatlas.messages import shown
 from svmatlas.problem import Problem, check_bounds, make_problem, make_region
 from svmatlas.progress import make_bar
 from svmatlas.solve import ALARM, Solution, solve, solve_exactly
+from svmatlas.stopping import Limit, stoppable
 from svmatlas.walk import Steps, Walker, line_across, line_between, state_at, tidy
 
 __all__ = ["Path", "ray", "segment", "state_at"]
@@ -263,14 +264,18 @@ def ray(
 
     """
     ratio, C_max = _check_ratio(ratio), _check_end(C_max)
-    problem = make_problem(X, y, bias, sample_weight, random_state)
+    with stoppable() as limit:
+        return _ray(make_problem(X, y, bias, sample_weight, random_state), ratio, C_max, progress, limit)
+
+
+def _ray(problem: Problem, ratio: float, C_max: float, progress: bool, limit: Limit) -> Path:
     unit = np.array([1.0, 0.0] if np.isinf(ratio) else [ratio, 1.0])
     line = _Line(np.zeros(2), unit, 0.0, C_max)
     track = tidy(np.array([unit[1], -unit[0], 0.0]))
     goal = np.array([0.0, 0.0, 1.0])
     if np.isfinite(C_max):
         goal = line_across(track, problem.homogeneous(*line.costs(np.array([C_max])))[0])
-    walker = Walker(problem, np.array([track, goal]))
+    walker = Walker(problem, np.array([track, goal]), limit)
     return _record(problem, walker, line, np.full(problem.n_points, INSIDE, dtype=np.int8), progress)
 
 
@@ -315,18 +320,22 @@ def segment(
         raise ValueError(f"start and stop must differ, both are {tuple(ends[0].tolist())}")
     if ends.max() / WIDEST > ends[ends > 0].min():
         raise ValueError(f"the costs of start and stop must not differ by more than a factor of {WIDEST:g}")
-    problem = make_problem(X, y, bias, sample_weight, random_state)
+    with stoppable() as limit:
+        return _segment(make_problem(X, y, bias, sample_weight, random_state), ends, progress, limit)
+
+
+def _segment(problem: Problem, ends: Floats, progress: bool, limit: Limit) -> Path:
     line = _Line(ends[0], ends[1], 0.0, 1.0)
     a, b = problem.homogeneous(*ends.T)
     track = line_between(a, b)
     axis = np.eye(3)[P if _meets_axis(track) else Q]
-    walker = Walker(problem, np.array([track, line_across(track, b), line_across(track, a), axis]))
+    walker = Walker(problem, np.array([track, line_across(track, b), line_across(track, a), axis]), limit)
     return _record(problem, walker, line, _state_at_start(problem, walker, a), progress)
 
 
 def _state_at_start(problem: Problem, walker: Walker, c: Floats) -> States:
     """Partition at the start c of a segment, the corner of lines 0 and 2: a guess, or else by an axis, line 3, and line 0."""
-    state = guess(problem.data, c)
+    state = guess(problem.data, c, walker.limit)
     if state is not None and walker.holds(state, 0, 2):
         return state
     state = np.full(problem.n_points, INSIDE, dtype=np.int8)

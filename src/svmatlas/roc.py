@@ -13,10 +13,12 @@ from svmatlas.arrangement import Box
 from svmatlas.cells import Cell
 from svmatlas.folds import make_folds
 from svmatlas.messages import shown
+from svmatlas.overlay import Overlay, make_overlay
 from svmatlas.problem import check_bounds
 from svmatlas.progress import make_bar
 from svmatlas.scoring import accuracy
-from svmatlas.select import Plane, fresh_best, make_cells, make_plane, search
+from svmatlas.search import fresh_best, make_cells, search
+from svmatlas.stopping import Limit, stoppable
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -117,22 +119,22 @@ def roc_frontier(
         The points, the costs that reach them, and their convex hull.
 
     """
-    with make_bar(" steps") if progress else nullcontext() as bar:
+    with stoppable() as limit, make_bar(" steps") if progress else nullcontext() as bar:
         folds = make_folds(X, y, cv, sample_weight, groups, random_state)
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         model = {"bias": bias, "random_state": random_state, **kind}
-        plane = make_plane(folds, accuracy, model, check_bounds(region), n_jobs, np.inf, bar)
-        n_pos, n_neg = int(plane.judge.fold_pos.sum()), int(plane.judge.fold_neg.sum())
+        overlay = make_overlay(folds, accuracy, model, check_bounds(region), n_jobs, limit, bar)
+        n_pos, n_neg = int(overlay.judge.fold_pos.sum()), int(overlay.judge.fold_neg.sum())
         if n_pos == 0 or n_neg == 0:
             raise ValueError("the held-out rows hold one class only: hold out rows of both classes")
-        points, cells = _confirmed_points(plane, n_neg, bar)
+        points, cells = _confirmed_points(overlay, n_neg, limit, bar)
     fp, tp = np.array(points).T
     costs = np.array([group[0].center for group in cells])
     hull, area = _hull(fp / n_neg, tp / n_pos)
     return Frontier(fp / n_neg, tp / n_pos, fp, tp, costs[:, 0], costs[:, 1], cells, hull, area, n_pos, n_neg)
 
 
-def _confirmed_points(plane: Plane, n_neg: int, bar: Any) -> tuple[list[tuple[int, int]], list[list[Cell]]]:
+def _confirmed_points(overlay: Overlay, n_neg: int, limit: Limit, bar: Any) -> tuple[list[tuple[int, int]], list[list[Cell]]]:
     """The frontier as pairs (fp, tp) in ascending order, and the cells of each, the first confirmed by the models.
 
     A pair that no models reach is left out of the next search.
@@ -140,22 +142,24 @@ def _confirmed_points(plane: Plane, n_neg: int, bar: Any) -> tuple[list[tuple[in
     refuted = np.empty(0, dtype=np.uint64)
     while True:
         groups: dict[tuple[int, int], list[Box]] = {}
-        for box in search(plane, fresh_best(n_neg + 1, refuted), np.inf, bar).fragments:
+        fragments = search(overlay, fresh_best(n_neg + 1, refuted), limit, bar).fragments
+        limit.check()
+        for box in fragments:
             tp, tn = box.counts.sum(axis=1).tolist()
             groups.setdefault((n_neg - tn, tp), []).append(box)
         points = sorted(groups)
-        cells = [_confirmed_cells(plane, n_neg, point, groups[point]) for point in points]
+        cells = [_confirmed_cells(overlay, n_neg, point, groups[point], limit) for point in points]
         wrong = [box.key[0] for point, group in zip(points, cells, strict=True) if not group for box in groups[point]]
         if not wrong:
             return points, cells
         refuted = np.union1d(refuted, np.array(wrong, dtype=np.uint64))
 
 
-def _confirmed_cells(plane: Plane, n_neg: int, point: tuple[int, int], fragments: list[Box]) -> list[Cell]:
+def _confirmed_cells(overlay: Overlay, n_neg: int, point: tuple[int, int], fragments: list[Box], limit: Limit) -> list[Cell]:
     """The cells of a pair (fp, tp) from the first on at whose center the models reach it."""
-    cells = make_cells(plane, fragments)
+    cells = make_cells(overlay, fragments)
     while cells:
-        tp, tn = plane.model_counts(*cells[0].center).sum(axis=1).tolist()
+        tp, tn = overlay.model_counts(*cells[0].center, limit).sum(axis=1).tolist()
         if (n_neg - tn, tp) == point:
             break
         cells.pop(0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,15 @@ import numpy.typing as npt
 from svmatlas.atlas import Atlas
 from svmatlas.budget import Estimate, samples
 from svmatlas.mesh import Joiner
-from svmatlas.problem import check_bounds, make_problem, make_region, make_tile
-from svmatlas.survey import Surveyor
+from svmatlas.problem import Bounds, check_bounds, make_problem, make_region, make_tile
+from svmatlas.stopping import Limit, check_budget, stoppable
+from svmatlas.survey import RAY_SHARE, Surveyor
+
+SPREAD = 1.0
+"""Least standard deviation of the facets of tiles, relative to their mean, that is assumed: a few are alike by chance."""
+
+LATE = 1.0
+"""Seconds more for the last tile of a sample: to leave it out would leave out the large ones, and they count most."""
 
 
 def tiles(
@@ -48,24 +54,34 @@ def tiles(
 
     """
     bounds = check_bounds(region)
-    problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize)
-    surveyor = Surveyor(problem, bounds)
-    waiting = [(tile, 0) for tile in surveyor.cut((bounds[0][0], bounds[1][0]))]
+    with stoppable() as limit:
+        problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize)
+        surveyor = Surveyor(problem, bounds)
+        waiting = [(tile, 0) for tile in surveyor.cut((bounds[0][0], bounds[1][0]), limit)]
+        limit.check()
     while waiting:
         tile, depth = waiting.pop(0)
-        before = surveyor.engine.n_refined, surveyor.engine.n_exact
-        facets = surveyor.explore(tile, depth)
-        if isinstance(facets, list):
-            waiting = [(part, depth + 1) for part in facets] + waiting
-            continue
-        surveyor.remember(tile, facets)
-        joiner = Joiner(surveyor.engine, make_region(tile, problem.cost_exponent), facets.start)
-        joiner.add(facets._replace(code=_by_side(facets.code, make_tile(tile, problem.cost_exponent, surveyor.region).name)))
-        counts = {
-            "n_refined": surveyor.engine.n_refined - before[0],
-            "n_exact": surveyor.engine.n_exact - before[1],
-        }
-        yield Atlas(problem, tile, joiner.finish(), True, counts)
+        with stoppable() as limit:  # no longer than one tile: who uses the tiles has Ctrl-C for himself
+            found = _atlas_of(surveyor, tile, depth, limit)
+        if isinstance(found, Atlas):
+            yield found
+        else:
+            waiting = [(part, depth + 1) for part in found] + waiting
+
+
+def _atlas_of(surveyor: Surveyor, tile: Bounds, depth: int, limit: Limit) -> Atlas | list[Bounds]:
+    """The atlas of one tile, or the parts to cut it into."""
+    problem, engine = surveyor.problem, surveyor.engine
+    before = engine.n_refined, engine.n_exact
+    facets = surveyor.explore(tile, depth, limit=limit)
+    if isinstance(facets, list):
+        return facets
+    limit.check()
+    surveyor.remember(tile, facets)
+    joiner = Joiner(engine, make_region(tile, problem.cost_exponent), facets.start)
+    joiner.add(facets._replace(code=_by_side(facets.code, make_tile(tile, problem.cost_exponent, surveyor.region).name)))
+    counts = {"n_refined": engine.n_refined - before[0], "n_exact": engine.n_exact - before[1]}
+    return Atlas(problem, tile, joiner.finish(), True, counts)
 
 
 def _by_side(code: npt.NDArray[np.int32], names: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
@@ -98,23 +114,34 @@ def estimate(
     X, y, bias, sample_weight, kernel, gamma, degree, coef0, standardize, region, random_state
         As in :func:`svmatlas.explore`.
     time_budget : float, default=5.0
-        Seconds for the sample; at least two tiles are explored.
+        Seconds; the last tile of the sample may take one more. To factor X takes as long as it takes, the sample a second at
+        least.
 
     Returns
     -------
     Estimate
         Facets, seconds on one core and bytes, with their standard error. If all tiles could be explored the error is zero.
+        If the tiles of the sample could not be finished the error is infinite, and the numbers are less than the true ones.
 
     """
     bounds = check_bounds(region)
-    if not time_budget > 0:
-        raise ValueError(f"time_budget must be a positive number of seconds, got {time_budget}")
-    problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize)
-    surveyor = Surveyor(problem, bounds)
-    begin = time.monotonic()
-    known = surveyor.cut((bounds[0][0], bounds[1][0]))
-    set_up = time.monotonic() - begin
-    for whole in samples(surveyor, known):
-        if whole.n_sampled > 1 and time.monotonic() - begin > time_budget:
-            break
-    return replace(whole, seconds=whole.seconds + set_up)
+    check_budget(time_budget)
+    with stoppable() as limit:
+        end = time.monotonic() + time_budget
+        problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize)
+        begin = time.monotonic()
+        late = max(end, begin) + LATE
+        surveyor = Surveyor(problem, bounds)
+        grid = surveyor.grid(limit.within(RAY_SHARE * (late - begin)))
+        set_up = time.monotonic() - begin
+
+        def share(m: int) -> Limit:
+            return limit.within((late - time.monotonic()) / max(1, 3 - m))
+
+        for sample in samples(surveyor, grid, share):
+            if sample.n_sampled > 1 and (not sample.whole or time.monotonic() > end):
+                break
+    n_tiles = len(grid[0]) * len(grid[1])
+    least = SPREAD * float(np.sqrt((1 - sample.n_sampled / n_tiles) / sample.n_sampled))
+    error = max(sample.error, least) if sample.whole and surveyor.all_cut else np.inf
+    return Estimate(sample.n_facets, sample.seconds + set_up, sample.bytes, error, n_tiles, sample.n_sampled)

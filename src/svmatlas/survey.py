@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from functools import cached_property
+from contextlib import suppress
 from itertools import chain, pairwise, product
 from typing import Any, NamedTuple, TypeVar
 
@@ -39,12 +39,15 @@ from svmatlas.layers import (
 from svmatlas.maps import affine_maps
 from svmatlas.polygon import EMPTY
 from svmatlas.problem import Bounds, Problem, make_region, make_tile
+from svmatlas.stopping import NEVER, Limit, Stopped
 from svmatlas.threads import make_pool
-from svmatlas.walk import Walker, line_across, state_at, tidy
+from svmatlas.walk import Steps, Walker, line_across, state_at, tidy
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 States = npt.NDArray[np.int8]
+Bound = tuple[float, float]
+Seed = tuple[Bound, States]
 T = TypeVar("T")
 
 EVENTS = 128
@@ -80,11 +83,20 @@ MOST = 0.6
 NARROW = 1.5
 """Ratio of costs up to which a tile is narrow: weights at three corners tell those at the fourth."""
 
+RAY_SHARE = 0.2
+"""Share of the time that is left in which the ray is followed that tells where to cut."""
+
+QUICKEST = 1e-3
+"""Seconds for a tile, at least: there is no use in more tiles than there is time for."""
+
 AHEAD = 32
 """Tiles among which the next is chosen where threads share them."""
 
 SEEDS = 512
 """Facets on cuts that are remembered, as starts of the tiles beyond."""
+
+LITTLE = 2.0**-14
+"""Relative width of a box that has a few facets, whatever the data."""
 
 CLOSE = 1e-9
 """Relative distance at which costs are on a cut: corners are good to 2e-10."""
@@ -112,6 +124,101 @@ def _sides(tile: Bounds) -> list[list[Side]]:
     return [[Side(axis, cost, tile[1 - axis]) for cost in tile[axis]] for axis in range(2)]
 
 
+class Ray:
+    """A ray through the middle of the region, if it has one, else where classes balance, and the events on it.
+
+    It is followed as far as there is time.
+    """
+
+    def __init__(self, problem: Problem, bounds: Bounds) -> None:
+        self.problem = problem
+        (a, b), (c, d) = bounds
+        weight = problem.data.point[WEIGHT]
+        pos, neg = weight[problem.data.axis == Q].sum(), weight[problem.data.axis == P].sum()
+        if min(a, c) > 0 and np.isfinite(b + d):
+            pos, neg = np.sqrt(a * b), np.sqrt(c * d)
+        self.unit = np.array([pos or 1.0, neg or 1.0]) / (max(pos, neg) or 1.0)  # a class may have no points
+        self.begin = max(a / self.unit[0], c / self.unit[1])
+        self.end = min(b / self.unit[0], d / self.unit[1])
+        self.walker: Walker | None = None
+        self.walk: Iterator[Steps] | None = None
+        self.start, self.state = np.empty(0, np.int8), np.empty(0, np.int8)  # partitions at the beginning, and now
+        self.steps: list[Steps] = []
+        self.n_events = 0
+        self.done = False
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether there was no time to follow the ray to its end."""
+        return self.walker is not None and not self.done
+
+    def follow(self, limit: Limit, seconds: float) -> bool:
+        """Follow the ray on, for so long; were there events?"""
+        begin, before = time.monotonic(), self.n_events
+        with suppress(Stopped):
+            if self.walker is None:
+                self._set_out(limit.within(seconds))
+            while not self.done and time.monotonic() - begin < seconds:
+                self._go_on(limit)
+        return self.n_events > before
+
+    def _set_out(self, limit: Limit) -> None:
+        """Find the partition at the beginning."""
+        problem, unit = self.problem, self.unit
+        track = tidy(np.array([unit[1], -unit[0], 0.0]))
+        goal = np.array([0.0, 0.0, 1.0])
+        if np.isfinite(self.end):
+            goal = line_across(track, problem.homogeneous(*(unit * self.end)[:, None])[0])
+        self.start = state_at(problem, float(unit[0] * self.begin), float(unit[1] * self.begin), limit)
+        self.state = self.start.copy()
+        self.walker = Walker(problem, np.array([track, goal]))
+        self.walk = self.walker.follow(self.state, 0, 1, rough=True)
+
+    def _go_on(self, limit: Limit) -> None:
+        """Follow the ray for a stride. It has no further ones if it is stopped on the way."""
+        limit.check()
+        assert self.walker is not None
+        self.walker.stop_at(limit)
+        walk, self.walk = self.walk, None
+        if walk is None:
+            raise Stopped
+        steps = next(walk, None)
+        self.walk, self.done = walk, steps is None
+        if steps is not None:
+            self.steps.append(steps)
+            self.n_events += steps.code.size
+
+    def costs(self) -> Floats:
+        """Costs (n, 2) of the events."""
+        return costs_of(self.problem, np.concatenate([np.empty((0, 3)), *(steps.corner for steps in self.steps)]))
+
+    def seeds(self, n: int) -> list[Seed]:
+        """Costs on about n of the longest stretches of the ray, and their partitions."""
+        cost, code = self.costs(), np.concatenate([steps.code for steps in self.steps])
+        last = []
+        if self.done and len(cost) > 0:  # the partition from the last event on
+            a, b = (cost[-1] + (self.unit * self.end if np.isfinite(self.end) else 2 * cost[-1])) / 2
+            last = [((float(a), float(b)), self.state)]
+        if len(cost) < code.size:  # some are at infinity, as far as is known
+            return last
+        with np.errstate(divide="ignore", invalid="ignore"):  # places are rough
+            length = np.max(np.diff(cost, axis=0) / cost[1:], axis=1)
+        blocks = np.array_split(np.arange(length.size), max(1, n))
+        longest = np.array([block[np.argmax(length[block])] for block in blocks if block.size > 0], dtype=np.intp)
+        flips = np.column_stack([code, np.full(code.size, -1)]).astype(np.int32)
+        states = states_of(longest, np.arange(-1, code.size - 1, dtype=np.int32), flips, self.start)
+        places = ((cost[longest] + cost[longest + 1]) / 2).tolist()
+        return last + [((a, b), state) for (a, b), state in zip(places, states, strict=True)]
+
+
+def costs_of(problem: Problem, corners: Floats) -> Floats:
+    """Costs (n, 2) of those corners that are not at infinity."""
+    corners = problem.to_user(corners[corners[:, 2] > 0])
+    with np.errstate(over="ignore"):
+        cost: Floats = corners[:, :2] / corners[:, 2:]
+    return cost
+
+
 class Surveyor:
     """Explores a region tile by tile."""
 
@@ -121,10 +228,11 @@ class Surveyor:
         self.words = make_words(problem.n_points, np.random.default_rng(problem.seed))
         self.region = make_region(bounds, problem.cost_exponent)
         self.engine = Engine(problem.data, self.words, betas)
-        self.seeds: deque[tuple[tuple[float, float], States]] = deque(maxlen=SEEDS)
+        self.ray = Ray(problem, bounds)
+        self.seeds: deque[Seed] = deque(maxlen=SEEDS)
         self.known: dict[tuple[float, ...], tuple[States, Floats | None]] = {}  # partitions at corners of tiles, and weights
         self.met: dict[Side, int] = {}  # so many facets are on the sides of tiles; 1 if these are being explored
-        self.complete = True
+        self.spare: tuple[Bounds, Facets] | None = None  # of the first tile, if it was too large
         self.undone: list[Bounds] = []
         self.n_tiles = 0  # finished, and
         self.n_known = 1  # all that are known so far
@@ -135,51 +243,36 @@ class Surveyor:
         start: tuple[float, float],
         n_jobs: int,
         max_facets: float,
-        deadline: float,
+        limit: Limit,
         visit: Callable[[Bounds, Facets], T],
-        patient: bool = False,
     ) -> Iterator[T]:
         """What ``visit`` makes of all tiles, first of the one that holds ``start``, where the partition is ``state``.
 
         It is called as ``visit(tile, facets)`` in the thread that explored the tile. Tiles of which facets are missing,
-        because there were enough or it was late, are in ``undone`` at the end. ``patient``: the first tile is finished.
+        because there were enough or it was time to stop, are in ``undone`` at the end.
         """
-        waiting = [
-            (tile, 0)
-            for tile in (self.cut(start) if max_facets > self._room(self.problem.n_points, 0) // 2 else [self.bounds])
-        ]
+        few = max_facets <= self._room(self.problem.n_points, 0) // 2
+        waiting = [(tile, 0) for tile in ([self.bounds] if few else self.cut(start, limit, RAY_SHARE * limit.left))]
         width = n_jobs if max_facets == np.inf else 1
         in_order = len(waiting)  # so many are taken as they come, the others as they promise most
-        if width > 1 and deadline == np.inf:
+        if width > 1 and not limit.finite:
             waiting, in_order = _arrange(waiting)
         self.n_known = len(waiting)
         first: States | None = state
-        keys: list[npt.NDArray[np.uint64]] = []
-        total = 0
+        left, enough = _Left(max_facets), False
         running: dict[Future[tuple[Facets, T] | list[Bounds]], tuple[Bounds, int]] = {}
         ahead = width + 1 if width > 1 else 1  # one waits for a thread that is done
         with make_pool(width) as pool:
-            while waiting or running:
-                try:
-                    late = time.monotonic() > deadline and self.n_tiles > 0
-                    while waiting and not late and len(running) < ahead:
-                        tile, depth = waiting.pop(0 if in_order > 0 or first is not None else self._most_promising(waiting))
-                        in_order -= 1
-                        for side in chain(*_sides(tile)):
-                            self.met.setdefault(side, 1)
-                        left = max_facets - (np.unique(np.concatenate(keys)).size if keys and total >= max_facets else total)
-                        if left <= 0:
-                            late = True
-                            break
-                        until = np.inf if patient and self.n_tiles == 0 else deadline
-                        running[pool.submit(self._visit, visit, tile, depth, first, left, until)] = tile, depth
-                        first = None
-                    done, _ = wait(running, return_when=FIRST_COMPLETED)
-                except KeyboardInterrupt:
-                    self.engine.stopped = late = True
-                    done, _ = wait(running)
-                for future in done:
-                    (tile, depth), result = running.pop(future), future.result()
+            while running or (waiting and not enough):
+                while waiting and not enough and len(running) < ahead:
+                    tile, depth = waiting.pop(0 if in_order > 0 or first is not None else self._most_promising(waiting))
+                    in_order -= 1
+                    for side in chain(*_sides(tile)):
+                        self.met.setdefault(side, 1)
+                    running[pool.submit(self._visit, visit, tile, depth, first, left.count, limit)] = tile, depth
+                    first = None
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    (tile, depth), result = running.pop(future), _result(future)
                     if isinstance(result, list):
                         if self.n_tiles == 0 and not running:  # the start is in one of the parts
                             result.sort(key=lambda part: not _holds(part, start))
@@ -187,21 +280,26 @@ class Surveyor:
                         waiting = [(part, depth + 1) for part in result] + waiting
                         self.n_known += len(result) - 1
                         continue
-                    facets, visited = result
-                    self.n_tiles += 1
-                    total += facets.key.size
-                    if max_facets < np.inf:
-                        keys.append(facets.key)
-                    if facets.outcome == PAUSED:
-                        late = True
-                        self.undone.append(tile)
-                    yield visited
-                if late:
-                    self.undone += [tile for tile, _ in waiting]
-                    waiting.clear()
-                    self.complete = False
-                    if not running and self.n_tiles == 0:
-                        raise KeyboardInterrupt
+                    self._take(tile, result[0] if result else None, left)
+                    if result:
+                        yield result[1]
+                enough = bool(self.undone) or left.count <= 0 or limit.expired
+        self.undone += [tile for tile, _ in waiting]
+        if self.n_tiles == 0 and self.spare is not None:
+            yield visit(*self.spare)
+
+    def _take(self, tile: Bounds, facets: Facets | None, left: _Left) -> None:
+        """Take note of what was found in a tile."""
+        if facets is None or facets.outcome == PAUSED:
+            self.undone.append(tile)
+        if facets is not None:
+            self.n_tiles, self.spare = self.n_tiles + 1, None
+            left.take(facets.key)
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is missing."""
+        return not self.undone
 
     def _visit(self, visit: Callable[[Bounds, Facets], T], tile: Bounds, *options: Any) -> tuple[Facets, T] | list[Bounds]:
         """Explore a tile and make of it what is wanted."""
@@ -217,31 +315,36 @@ class Surveyor:
         depth: int = 0,
         state: States | None = None,
         max_facets: float = np.inf,
-        deadline: float = np.inf,
+        limit: Limit = NEVER,
     ) -> Facets | list[Bounds]:
-        """The facets of one tile; if they are too many the parts to cut it into."""
+        """The facets of one tile; if they are too many the parts to cut it into. Stopped if it is time before there is one."""
         region = make_tile(tile, self.problem.cost_exponent, self.region)
         n = self.problem.n_points
         share = 0.5
         if state is None:
-            state = self._start(tile, share)
-        frame = self._frame(tile, state)
+            state = self._start(tile, share, limit)
+        frame = self._frame(tile, state, limit)
         while True:
-            facets = self.engine.explore(region, state, frame, self._room(frame.which.size, depth), max_facets, deadline)
+            facets = self.engine.explore(region, state, frame, self._room(frame.which.size, depth), max_facets, limit)
             if facets.outcome == EMPTY:
                 share *= 0.7
                 if share < 1e-3:
                     raise EngineError(f"no facet found in the tile {tile}")
-                state = self._start(tile, share)
-                frame = self._frame(tile, state)
+                state = self._start(tile, share, limit)
+                frame = self._frame(tile, state, limit)
                 continue
             if facets.outcome == FULL:
+                if self.n_tiles == 0 and frame.which.size == n:
+                    self.spare = tile, facets._replace(outcome=PAUSED)
                 return _halve(tile, self._costs(facets.corner)) if depth < DEEPEST else [tile]
+            if facets.key.size == 0:
+                raise Stopped
             if frame.which.size == n:
                 return facets
             unsure = uncertain(self.problem.data, facets, frame.axes)
             if not unsure.any():
                 return facets
+            limit.check()
             unsure[frame.which] = True
             frame = self._choose(frame.axes, unsure)
 
@@ -263,9 +366,18 @@ class Surveyor:
 
         return int(np.argmax([promise(tile) for tile, _ in waiting[:AHEAD]]))
 
+    def small_box(self) -> Bounds:
+        """Costs in the middle of the region."""
+        low, high = [], []
+        for bound in self.bounds:
+            middle = _between(*bound, 0.5, self._unit)
+            low.append(max(bound[0], middle * (1 - LITTLE)))
+            high.append(min(bound[1], middle * (1 + LITTLE)))
+        return (low[0], high[0]), (low[1], high[1])
+
     # Starts
 
-    def _start(self, tile: Bounds, share: float) -> States:
+    def _start(self, tile: Bounds, share: float, limit: Limit) -> States:
         """Partition somewhere in a tile."""
         if tile[0][0] == tile[1][0] == 0 and not np.isfinite(tile[0][1] + tile[1][1]):
             return np.full(self.problem.n_points, INSIDE, dtype=np.int8)
@@ -273,7 +385,7 @@ class Surveyor:
         if known is not None:
             return known[1]
         a, b = (_between(*bound, share, self._unit) for bound in tile)
-        return state_at(self.problem, a, b)
+        return state_at(self.problem, a, b, limit)
 
     def remember(self, tile: Bounds, facets: Facets) -> None:
         """The facets with the longest edges on each cut of a tile, and those at its corners."""
@@ -302,84 +414,55 @@ class Surveyor:
 
     # Cuts
 
-    def cut(self, start: tuple[float, float]) -> list[Bounds]:
-        """The tiles, that of the start first."""
+    def cut(self, start: tuple[float, float], limit: Limit = NEVER, seconds: float = np.inf) -> list[Bounds]:
+        """The tiles, that of the start first; see ``grid``. Where there is no time to come to, they are large."""
+        grid, most = self.grid(limit, seconds), 1.0 + (limit.left / QUICKEST) ** 0.5
+        tiles = list(product(_around(grid[0], start[0], most), _around(grid[1], start[1], most)))
+        first = next((k for k, tile in enumerate(tiles) if _holds(tile, start)), 0)
+        tiles.insert(0, tiles.pop(first))
+        return tiles
+
+    def grid(self, limit: Limit = NEVER, seconds: float = np.inf) -> tuple[list[Bound], list[Bound]]:
+        """The bounds of tiles, for C+ and for C-.
+
+        The ray that tells where to cut is followed for some time. Beyond the place where it ends then, there are no cuts.
+        """
         if self.problem.n_points <= FEW:
-            return [self.bounds]
-        cost, events = self._ray, self._events
+            return [self.bounds[0]], [self.bounds[1]]
+        events = self._events
+        if self.ray.follow(limit, seconds):
+            self.seeds.extend(self.ray.seeds(2 * self.ray.n_events // events))
         cuts = []
-        for column, (lo, hi) in zip(cost.T, self.bounds, strict=True):
+        for column, (lo, hi) in zip(self.ray.costs().T, self.bounds, strict=True):
             inner = np.unique(column[(column > lo * (1 + APART)) & (column < hi * (1 - APART))])
             inner = inner[np.concatenate([[True], np.diff(inner) > APART * inner[1:]])] if inner.size else inner
             count = max(inner.size // events, min(FEWEST, 2 * inner.size // events))
             at = (np.arange(1, count) * inner.size) // max(count, 1)
             cuts.append([lo, *((inner[at] + inner[at - 1]) / 2).tolist(), hi])
-        rows, columns = (list(pairwise(c)) for c in cuts)
-        tiles = [(row, column) for row in rows for column in columns]
-        tiles.sort(key=lambda tile: not _holds(tile, start))
-        return tiles
+        return list(pairwise(cuts[0])), list(pairwise(cuts[1]))
+
+    @property
+    def all_cut(self) -> bool:
+        """Whether no more cuts would come of following the ray."""
+        return self.ray.done or self.problem.n_points <= FEW
 
     @property
     def _events(self) -> int:
         """Events of the ray from cut to cut."""
         return max(1, int(EVENTS * min(1.0, (USUAL / self.problem.n_points) ** 0.5)))
 
-    @cached_property
-    def _ray(self) -> Floats:
-        """Costs (n, 2) of the events on a ray through the middle of the region, if it has one, else where classes balance.
-
-        Some of the partitions on the way are remembered as starts.
-        """
-        problem = self.problem
-        (a, b), (c, d) = self.bounds
-        weight = problem.data.point[WEIGHT]
-        pos, neg = weight[problem.data.axis == Q].sum(), weight[problem.data.axis == P].sum()
-        if min(a, c) > 0 and np.isfinite(b + d):
-            pos, neg = np.sqrt(a * b), np.sqrt(c * d)
-        unit = np.array([pos or 1.0, neg or 1.0]) / (max(pos, neg) or 1.0)  # a class may have no points
-        begin, end = max(a / unit[0], c / unit[1]), min(b / unit[0], d / unit[1])
-        track = tidy(np.array([unit[1], -unit[0], 0.0]))
-        goal = np.array([0.0, 0.0, 1.0])
-        if np.isfinite(end):
-            goal = line_across(track, problem.homogeneous(*(unit * end)[:, None])[0])
-        state = state_at(problem, *(unit * begin))
-        start = state.copy()
-        steps = list(Walker(problem, np.array([track, goal])).follow(state, 0, 1))
-        cost = self._costs(np.concatenate([step.corner for step in steps]))
-        if len(cost) > 0:  # the partition from the last event on
-            a, b = (cost[-1] + (unit * end if np.isfinite(end) else 2 * cost[-1])) / 2
-            self.seeds.append(((float(a), float(b)), state))
-            self._remember_ray(start, np.concatenate([step.code for step in steps]), cost)
-        return cost
-
-    def _remember_ray(self, start: States, code: Ints, cost: Floats) -> None:
-        """The partitions on the longest stretches of a ray, two for each tile."""
-        length = np.max(np.diff(cost, axis=0) / cost[1:], axis=1)
-        blocks = np.array_split(np.arange(length.size), max(1, 2 * length.size // self._events))
-        longest = np.array([block[np.argmax(length[block])] for block in blocks if block.size > 0], dtype=np.intp)
-        flips = np.column_stack([code, np.full(code.size, -1)]).astype(np.int32)
-        parent = np.arange(-1, code.size - 1, dtype=np.int32)
-        states = states_of(longest, parent, flips, start)
-        for k, state in zip(longest.tolist(), states, strict=True):
-            a, b = (cost[k] + cost[k + 1]) / 2
-            self.seeds.append(((float(a), float(b)), state))
-
     def _costs(self, corners: Floats) -> Floats:
-        """Costs (n, 2) of those corners that are not at infinity."""
-        corners = self.problem.to_user(corners[corners[:, 2] > 0])
-        with np.errstate(over="ignore"):
-            cost: Floats = corners[:, :2] / corners[:, 2:]
-        return cost
+        return costs_of(self.problem, corners)
 
     # Candidates
 
-    def _frame(self, tile: Bounds, start: States) -> Frame:
+    def _frame(self, tile: Bounds, start: States, limit: Limit = NEVER) -> Frame:
         """Candidates for a tile, from the weights at its corners and the partition that it is explored from."""
         data = self.problem.data
         n, d = data.rows.shape
-        if n <= MANY:
+        if n <= MANY or self.ray.cut_short:  # a tile without cuts has too many candidates
             return self._choose(np.empty((0, d)), np.ones(n, dtype=bool))
-        states, beta = self._weights(tile)
+        states, beta = self._weights(tile, limit)
         states = np.vstack([states, start])
         centre = beta.mean(axis=0)
         _, _, directions = np.linalg.svd(beta - centre)
@@ -393,7 +476,7 @@ class Surveyor:
         moving = np.any(states == MARGIN, axis=0) | np.any(states != states[0], axis=0)
         return self._choose(axes, (score <= WIDER * reach) | moving)
 
-    def _weights(self, tile: Bounds) -> tuple[States, Floats]:
+    def _weights(self, tile: Bounds, limit: Limit) -> tuple[States, Floats]:
         """Partitions and weights at the corners of a tile, and in its middle if it is wide.
 
         The tiles around know most corners of a narrow one; the weights at the last are what they are in a parallelogram.
@@ -405,15 +488,16 @@ class Surveyor:
             costs = sorted(costs[:4], key=lambda cost: cost not in self.known)
             last = costs.pop()
         c = self.problem.homogeneous(*np.array(costs).T)
-        found = [self._weights_at(cost, place) for cost, place in zip(costs, c, strict=True)]
+        found = [self._weights_at(cost, place, limit) for cost, place in zip(costs, c, strict=True)]
         states, beta = (np.array(part) for part in zip(*found, strict=True))
         if narrow:
             sign = [-1.0 if cost[0] != last[0] and cost[1] != last[1] else 1.0 for cost in costs]
             beta = np.vstack([beta, sign @ beta])
         return states, beta
 
-    def _weights_at(self, costs: tuple[float, ...], c: Floats) -> tuple[States, Floats]:
+    def _weights_at(self, costs: tuple[float, ...], c: Floats, limit: Limit) -> tuple[States, Floats]:
         """Partition and weights at some costs; those that are not known nearly so: the candidates are certified anyway."""
+        limit.check()
         state, beta = self.known.get(costs) or approximate(self.problem.data, c)
         if beta is None:
             _, (maps,) = affine_maps(self.problem.data, self.region, state[None], jitter=1.0, accuracy=1.0)
@@ -455,6 +539,41 @@ def longest_on_cuts(at, code, vertex, corner):
     return facet, place, count
 
 
+class _Left:
+    """How many facets are still wanted. What two tiles have both is counted once in the end."""
+
+    def __init__(self, most: float) -> None:
+        self.count = self.most = most
+        self.keys: list[npt.NDArray[np.uint64]] = []
+
+    def take(self, keys: npt.NDArray[np.uint64]) -> None:
+        """Facets were found."""
+        if self.most < np.inf:
+            self.keys.append(keys)
+            self.count -= keys.size
+            if self.count <= 0:
+                self.count = self.most - np.unique(np.concatenate(self.keys)).size
+
+
+def _result(future: Future[T]) -> T | None:
+    """What a thread returns; None if it was stopped."""
+    try:
+        return future.result()
+    except Stopped:
+        return None
+
+
+def _around(bounds: list[Bound], cost: float, most: float) -> list[Bound]:
+    """So many of some bounds in a row, around a cost; those before are one, and so are those behind."""
+    n = len(bounds)
+    if n <= most:
+        return bounds
+    place, size = next((k for k, (lo, hi) in enumerate(bounds) if lo <= cost < hi), 0), int(most)
+    first = max(0, min(place - size // 2, n - size))
+    before, behind = (bounds[0][0], bounds[first][0]), (bounds[first + size - 1][1], bounds[-1][1])
+    return [bound for bound in (before, *bounds[first : first + size], behind) if bound[0] < bound[1]]
+
+
 def _holds(tile: Bounds, start: tuple[float, float]) -> bool:
     return all(lo <= value < hi for value, (lo, hi) in zip(start, tile, strict=True))
 
@@ -494,6 +613,17 @@ def _arrange(waiting: list[tuple[Bounds, int]]) -> tuple[list[tuple[Bounds, int]
         return (i, j) not in path, abs(i + j - a - b) if (i, j) in path else abs(i / m - j / n)
 
     return sorted(waiting, key=rank), len(path) if (a, b) in path else 1
+
+
+def outside(tile: Bounds, box: Bounds) -> list[Bounds]:
+    """The parts of a tile outside of a box."""
+    inner = [(max(lo, a), min(hi, b)) for (lo, hi), (a, b) in zip(tile, box, strict=True)]
+    if any(not a < b for a, b in inner):
+        return [tile]
+    (lo, hi), (a, b) = tile[0], inner[0]
+    (low, high), (c, d) = tile[1], inner[1]
+    parts = [((lo, a), tile[1]), ((b, hi), tile[1]), ((a, b), (low, c)), ((a, b), (d, high))]
+    return [part for part in parts if all(u < v for u, v in part)]
 
 
 def _halve(tile: Bounds, cost: Floats) -> list[Bounds]:

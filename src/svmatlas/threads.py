@@ -18,7 +18,10 @@ class _Inline(Executor):
 
     def submit(self, fn: Callable[..., T], /, *arguments: Any, **options: Any) -> Future[T]:
         future: Future[T] = Future()
-        future.set_result(fn(*arguments, **options))
+        try:
+            future.set_result(fn(*arguments, **options))
+        except Exception as error:
+            future.set_exception(error)
         return future
 
 

@@ -30,6 +30,7 @@ from svmatlas.layers import BOUNDARY, OPEN
 from svmatlas.maps import affine_maps
 from svmatlas.mesh import Mesh
 from svmatlas.progress import make_bar
+from svmatlas.stopping import Limit, stoppable
 
 if TYPE_CHECKING:
     from svmatlas.atlas import Atlas
@@ -97,13 +98,18 @@ class Report:
 
 def validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_jobs: int | None) -> Report:
     """Check all invariants of an atlas."""
+    with stoppable() as limit:
+        return _validate(atlas, n_costs, random_state, progress, n_jobs, limit)
+
+
+def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_jobs: int | None, limit: Limit) -> Report:
     mesh = atlas._mesh
     faults = _check_edges(mesh) + _check_vertices(mesh, atlas.complete)
     n_open = int(np.sum(mesh.edge_facets == OPEN))
     euler = mesh.vertices.shape[0] - mesh.edge_code.size + mesh.facet_layer.size
     coverage, turned = _coverage(atlas)
     faults += [f"facet {f} is turned over" for f in turned[:5]]
-    kkt, worst = _check_kkt(atlas, progress, n_jobs)
+    kkt, worst = _check_kkt(atlas, progress, n_jobs, limit)
     gap, at = _check_gap(atlas, n_costs, random_state)
     if kkt > KKT_TOLERANCE:
         faults.append(f"facet {worst} violates a condition of optimality by {kkt:.1e}")
@@ -202,12 +208,16 @@ def _coverage(atlas: Atlas) -> tuple[float, npt.NDArray[np.intp]]:
 # Optimality
 
 
-def _violations_of(atlas: Atlas, facets: npt.NDArray[np.intp]) -> Floats:
+def _violations_of(atlas: Atlas, facets: npt.NDArray[np.intp], limit: Limit) -> Floats:
     """The same for any number of facets in a row."""
+    limit.check()
     states = atlas._states(facets)
-    parts = [_violations(atlas, int(facets[k]), states[k : k + CHUNK]) for k in range(0, facets.size, CHUNK)]
+    parts = []
+    for k in range(0, facets.size, CHUNK):
+        limit.check()
+        parts.append(_violations(atlas, int(facets[k]), states[k : k + CHUNK]))
     found = np.concatenate(parts)
-    problem = ExactProblem(atlas._problem.data, atlas._region)  # makes its integers when it is asked
+    problem = ExactProblem(atlas._problem.data, atlas._region, limit=limit)  # makes its integers when it is asked
     for k in np.flatnonzero(found > KKT_TOLERANCE)[:MOST_EXACT]:
         found[k] = _violation_exactly(atlas, problem, int(facets[k]), states[k])
     return found
@@ -289,7 +299,7 @@ def _largest(values):
     return top
 
 
-def _check_kkt(atlas: Atlas, progress: bool, n_jobs: int | None) -> tuple[float, int]:
+def _check_kkt(atlas: Atlas, progress: bool, n_jobs: int | None, limit: Limit) -> tuple[float, int]:
     """The largest violation over all facets, and where."""
     n = atlas._mesh.facet_layer.size
     pieces = [np.arange(first, min(first + BLOCK, n)) for first in range(0, n, BLOCK)]
@@ -297,7 +307,7 @@ def _check_kkt(atlas: Atlas, progress: bool, n_jobs: int | None) -> tuple[float,
     bar = make_bar(" facets", n) if progress else nullcontext()
     jobs = 1 if n_jobs is None else int(effective_n_jobs(n_jobs))
     with bar as shown, ThreadPoolExecutor(jobs) as pool:
-        found = pool.map(lambda facets: _violations_of(atlas, facets), pieces)
+        found = pool.map(lambda facets: _violations_of(atlas, facets, limit), pieces)
         for facets, violations in zip(pieces, found, strict=True):
             if violations.max() > worst:
                 worst, where = float(violations.max()), int(facets[violations.argmax()])

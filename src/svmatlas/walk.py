@@ -15,6 +15,7 @@ The path's line and the goal stand in the table like the sides of a region, but 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -77,6 +78,7 @@ from svmatlas.polygon import (
 )
 from svmatlas.problem import Problem
 from svmatlas.record import make_memory, make_record
+from svmatlas.stopping import NEVER, TICK, Limit, Pace
 from svmatlas.threads import limit_blas
 
 Floats = npt.NDArray[np.float64]
@@ -92,7 +94,10 @@ LONGEST = 63
 """Longest wait in events: looking around takes about as long as one event with all points."""
 
 STRIDE = 256
-"""Events between two looks at what was found, which are also the places where partitions are kept."""
+"""Most events between two looks at what was found, which are also the places where partitions are kept."""
+
+FIRST_EVENTS = 4
+"""Events before the first look at the clock."""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -385,7 +390,7 @@ def _follow(data, region, space, near_data, near_space, near, out, state, drift,
 class Walker:
     """Walks along some lines (k, 3) of homogeneous costs; line j has the code -1 - j."""
 
-    def __init__(self, problem: Problem, lines: Floats) -> None:
+    def __init__(self, problem: Problem, lines: Floats, limit: Limit = NEVER) -> None:
         axis = {(1.0, 0.0, 0.0): P, (0.0, 1.0, 0.0): Q, (0.0, 0.0, 1.0): L}
         kinds = np.array([axis.get(tuple(h), -1) for h in lines.tolist()], dtype=np.int8)
         self.data = problem.data
@@ -393,39 +398,62 @@ class Walker:
         self.space = make_space(self.data, self.region)
         self.near, self.near_data, self.near_space = make_near(self.data, self.region)
         self.exact = ExactProblem(self.data, self.region)
+        self.stop_at(limit)
+        self.pace = Pace(FIRST_EVENTS, STRIDE)
         self.n_refined = 0
         self.n_exact = 0
 
-    def follow(self, state: States, line: int, goal: int) -> Iterator[Steps]:
-        """Walk along a line to its corner with another one; ``state`` is changed, and is right whenever this yields."""
+    def stop_at(self, limit: Limit) -> None:
+        """Walk on from now on to this limit."""
+        self.limit = self.exact.limit = limit
+
+    def follow(self, state: States, line: int, goal: int, rough: bool = False) -> Iterator[Steps]:
+        """Walk along a line to its corner with another one; ``state`` is changed, and is right whenever this yields.
+
+        It yields after ``STRIDE`` events, or after some time. It raises Stopped if the walker's limit says so. If a ``rough``
+        idea of where the events are is enough, no exact arithmetic is done for it.
+        """
         self.near.reach[0] = 0.0
         pull_of(self.data, state, self.space.pull)
-        moves = state.size
-        while True:
+        self.answers = np.empty((0, 5), dtype=np.intp)  # for the facet in hand
+        total, outcome = 0, PUT_OFF
+        while outcome == PUT_OFF:
             before = state.copy()
-            moves += STRIDE
-            steps = _make_steps(STRIDE)
-            n, outcome = 0, ASKING
-            answers = np.empty((0, 5), dtype=np.intp)
-            while outcome == ASKING:
-                known = n
-                outcome, n = _follow(
-                    self.data, self.region, self.space, self.near_data, self.near_space, self.near, steps, state,
-                    drift_of(self.data, moves), -1 - line, -1 - goal, answers, n,
-                )  # fmt: skip
-                self.n_refined += int(self.space.tally[N_REFINED] + self.near_space.tally[N_REFINED])
-                if outcome == ASKING:
-                    asked = self.space.asked[: self.space.tally[N_ASKED]]
-                    self.n_exact += asked.shape[0]
-                    new = answer(self.exact, state, asked)
-                    answers = more_answers(answers[: len(answers) if n == known else 0], new)
+            steps = _make_steps(STRIDE - total % STRIDE + (STRIDE if total % STRIDE == STRIDE - 1 else 0))
+            n, outcome = self._stride(state, steps, line, goal, total)
             if outcome not in (CLOSED, PUT_OFF):
                 margin, inside = (np.flatnonzero(state == k).tolist() for k in (MARGIN, INSIDE))
                 raise EngineError(f"a path broke off (outcome {outcome}) in the facet with margin {margin}, inside {inside}")
-            self._settle(before, steps, line, n)
+            if not rough:
+                self._settle(before, steps, line, n)
+            total += n
             yield Steps(steps.code[:n], steps.corner[:n], steps.coarse[:n], steps.memory)
-            if outcome == CLOSED:
-                return
+
+    def _stride(self, state: States, steps: Steps, line: int, goal: int, total: int) -> tuple[int, int]:
+        """Walk on, after so many events in total, until there is no more room for steps, or for some time.
+
+        Returns the number of steps and the outcome.
+        """
+        n, room, begin = 0, steps.code.size, time.monotonic()
+        drift = drift_of(self.data, state.size + total + room)
+        while n + 1 < room and (n == 0 or time.monotonic() - begin < TICK):
+            self.limit.check()
+            known, end = n, min(n + 1 + self.pace.start(), room)
+            some = Steps(steps.code[:end], steps.corner[:end], steps.coarse[:end], steps.memory)
+            outcome, n = _follow(
+                self.data, self.region, self.space, self.near_data, self.near_space, self.near, some, state, drift,
+                -1 - line, -1 - goal, self.answers, n,
+            )  # fmt: skip
+            self.pace.stop(n - known)
+            self.n_refined += int(self.space.tally[N_REFINED] + self.near_space.tally[N_REFINED])
+            if outcome not in (ASKING, PUT_OFF):
+                return n, outcome
+            self.answers = self.answers[: len(self.answers) if n == known else 0]
+            if outcome == ASKING:
+                asked = self.space.asked[: self.space.tally[N_ASKED]]
+                self.n_exact += asked.shape[0]
+                self.answers = more_answers(self.answers, answer(self.exact, state, asked))
+        return n, PUT_OFF
 
     def holds(self, state: States, line: int, goal: int) -> bool:
         """Does the facet of a partition certainly hold the corner of two lines? False if this takes exact arithmetic.
@@ -456,7 +484,7 @@ class Walker:
 
     def finish(self, state: States, line: int, goal: int) -> None:
         """The same, where only the partition at the end is asked for."""
-        for _ in self.follow(state, line, goal):
+        for _ in self.follow(state, line, goal, rough=True):
             pass
 
     def _settle(self, state: States, steps: Steps, line: int, n: int) -> None:
@@ -502,16 +530,16 @@ def line_across(line: Floats, c: Floats) -> Floats:
     return fix_p if abs(line[Q]) * q >= abs(line[P]) * p else fix_q
 
 
-def state_at(problem: Problem, C_pos: float, C_neg: float) -> States:
+def state_at(problem: Problem, C_pos: float, C_neg: float, limit: Limit = NEVER) -> States:
     """Partition of a facet at finite costs: a guess that is certainly right, or else the end of the ray to them."""
     state = np.full(problem.n_points, INSIDE, dtype=np.int8)
     if C_pos == C_neg == 0:
         return state
     c = problem.homogeneous(np.array([C_pos]), np.array([C_neg]))[0]
     line = tidy(np.array([c[Q], -c[P], 0.0]))
-    walker = Walker(problem, np.array([line, line_across(line, c)]))
+    walker = Walker(problem, np.array([line, line_across(line, c)]), limit)
     with limit_blas():
-        guessed = guess(problem.data, c)
+        guessed = guess(problem.data, c, limit)
     if guessed is not None and walker.holds(guessed, 0, 1):
         return guessed
     walker.finish(state, 0, 1)
