@@ -55,7 +55,7 @@ def inner_rows(problem: Problem, X: Any) -> Floats:
     """New rows in the coordinates of the problem, not signed: the decision value is row . beta."""
     features, unit = problem.features, np.eye(problem.data.rows.shape[1])
     if not features.linear:
-        return np.ascontiguousarray(features.decide(X, unit).T)
+        return np.ascontiguousarray(features.decide(X, features.expand(unit)).T)
     coef, intercept = features.weights(unit)
     return np.ascontiguousarray(X @ coef.T + intercept)
 

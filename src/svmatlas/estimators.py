@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from numbers import Real
 from typing import Any, Self
 
@@ -14,9 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from svmatlas.atlas import Atlas
 from svmatlas.explore import explore
+from svmatlas.facet import L
+from svmatlas.gap import combination, user_gaps, warn_if_inaccurate
 from svmatlas.problem import Problem, check_bounds, make_problem, make_region
-from svmatlas.solve import ALARM, Solution, solve, solve_exactly
-from svmatlas.walk import state_at
+from svmatlas.solve import Solution, choose, is_doubtful, solve
+from svmatlas.walk import state_at, states_below
 
 Floats = npt.NDArray[np.float64]
 
@@ -27,9 +30,9 @@ def solve_at(problem: Problem, C_pos: float, C_neg: float) -> Solution:
     state = state_at(problem, C_pos, C_neg)
     c = problem.homogeneous(np.array([C_pos]), np.array([C_neg]))
     solution = solve(problem.data, region, state[None], c)
-    if solution.gap[0] > ALARM:
-        exact = solve_exactly(problem.data, region, state, c[0])
-        solution = exact if exact.gap[0] < solution.gap[0] else solution
+    if is_doubtful(solution, c)[0]:
+        below = (smaller[None] for smaller in states_below(problem, c[0]))
+        _, solution = choose(problem.data, region, chain([state[None]], below), c[0])
     return solution
 
 
@@ -114,31 +117,18 @@ class _SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.coef_, self.intercept_ = problem.weights_of(solution.beta, solution.lossless)
         else:
             self.intercept_ = np.array([features.bias**2 * signed.sum()])
-        self.duality_gap_ = self._gap(problem, alpha)
+        self.duality_gap_ = self._gap(problem, solution)
+        warn_if_inaccurate(np.array([self.duality_gap_]), np.array([C_pos]), np.array([C_neg]))
         return self
 
-    def _gap(self, problem: Problem, alpha: Floats) -> float:
-        """Relative duality gap of the fitted attributes, from the user's rows and not from those of the engine."""
-        first = problem.first_rows
-        if self._kernel.name == "precomputed":
-            held = problem.data.rows * problem.sign[first, None]
-            point = problem.point[self.support_]
-            pull = np.bincount(point[point >= 0], self.dual_coef_[0][point >= 0], first.size) @ held
-            scores = np.ldexp(held @ pull, -2 * problem.features.exponent)
-        else:
-            scores = self._decide(problem.user_rows(first))
-        bounds = problem.weight * np.where(problem.sign > 0, self.C_pos_, self.C_neg_)
-        hinge = np.append(np.maximum(0.0, 1.0 - problem.sign[first] * scores), [1.0, 0.0])  # then ZERO and DROPPED
+    def _gap(self, problem: Problem, solution: Solution) -> float:
+        """Relative duality gap of the fitted attributes, on the user's rows."""
+        c = problem.homogeneous(np.array([self.C_pos_]), np.array([self.C_neg_]))
         if problem.features.linear:
-            b = self.intercept_[0] / self.bias if self.bias else 0.0
-            pull = self.dual_coef_[0] @ self.support_vectors_
-            square = self.coef_[0] @ self.coef_[0] + b**2
-            dual_square = pull @ pull + (self.bias * self.dual_coef_.sum()) ** 2
+            weights: tuple[Floats, ...] = self.coef_, self.intercept_
         else:
-            square = dual_square = self.dual_coef_[0] @ np.append(scores, [0.0, 0.0])[problem.point[self.support_]]
-        primal = 0.5 * square + bounds @ hinge[problem.point]
-        dual = alpha.sum() - 0.5 * dual_square
-        return float(abs(primal - dual) / primal) if primal > 0 else 0.0
+            weights = (combination(problem, solution.share, c) / c[:, L, None],)
+        return float(user_gaps(problem, solution.gap, solution.share, c, weights)[0])
 
 
 class AsymmetricSVC(_SVC):

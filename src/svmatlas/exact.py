@@ -166,6 +166,16 @@ class ExactFacet:
         columns = zip(*self.beta, strict=True)
         return alpha, np.array([float(sum(v * w for v, w in zip(b, weights, strict=True)) / two**e) for b in columns])
 
+    def is_optimal(self, c: npt.NDArray[np.float64]) -> bool:
+        """Does the partition satisfy all conditions of optimality at homogeneous costs?"""
+        (_, e), (_, f), (_, g) = self.problem.rows, self.problem.targets, self.problem.weights
+        numerators, _ = integers(c)
+        shift = f, f, g + 2 * e  # the units of the columns, up to a common factor
+        p, q, l = (n << k for n, k in zip(numerators, shift, strict=True))
+        states = enumerate(self.state.tolist())
+        codes = [2 * i + kind for i, s in states for kind in (0, 1) if s == MARGIN or kind == (s == INSIDE)]
+        return all(_dot(self.line(code), (p, q, l)) >= 0 for code in codes)
+
     def corners(self, codes: list[int]) -> list[Line]:
         """The corners between the edges of a polygon, as integers whose largest is positive."""
         (_, e), (_, f), (_, g) = self.problem.rows, self.problem.targets, self.problem.weights

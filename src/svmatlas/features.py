@@ -47,6 +47,9 @@ FEW_COLUMNS = 64
 BLOCK = 4096
 """Least number of columns that are made dense at once; more rows take four times their number."""
 
+GRAM_BLOCK = 2**22
+"""Entries of a kernel matrix that are computed at once."""
+
 
 @dataclass(frozen=True, eq=False)
 class Features:
@@ -72,11 +75,30 @@ class Features:
         q, r = np.linalg.qr(self.factor)
         return q, r
 
-    def _expand(self, beta: Floats) -> Floats:
-        """The shortest z (n, m) with beta = F'z for weights (n, r), in the user's units."""
+    def expand(self, beta: Floats) -> Floats:
+        """The shortest z (n, m) with beta = F'z for weights (n, r), in internal units."""
         q, r = self._split
-        z: Floats = np.ldexp(np.transpose(q @ solve_triangular(r, beta.T, trans="T")), 2 * self.exponent)
+        z: Floats = np.transpose(q @ solve_triangular(r, beta.T, trans="T"))
         return z
+
+    def _expand(self, beta: Floats) -> Floats:
+        """The same in the user's units."""
+        return np.ldexp(self.expand(beta), 2 * self.exponent)
+
+    def times_gram(self, z: Floats) -> Floats:
+        """Combinations z (n, m) of the distinct rows times their kernels and the bias constant's, in internal units.
+
+        Of a precomputed kernel there is the factor only, which has these inner products up to rounding.
+        """
+        assert self.factor is not None
+        if self.kernel.name == "precomputed":
+            return np.asarray(z @ self.factor @ self.factor.T)
+        products = np.empty_like(z)
+        size = max(1, GRAM_BLOCK // max(1, z.shape[1]))
+        for k in range(0, z.shape[1], size):
+            gram = self.kernel(self.X[k : k + size], self.X) + self.bias**2
+            products[:, k : k + size] = z @ np.ldexp(gram, 2 * self.exponent).T
+        return products
 
     def weights(self, beta: Floats) -> tuple[Floats, Floats]:
         """Coefficients (n, d) and intercepts (n,) of internal weights (n, r)."""
@@ -100,15 +122,15 @@ class Features:
         lengths: Floats = np.sqrt((square @ (coef**2).T + intercept**2).T)
         return lengths
 
-    def intercept(self, beta: Floats) -> Floats:
-        """Intercepts (n,) of a nonlinear kernel: what the bias constant adds to decision values."""
-        added: Floats = self.bias**2 * self._expand(beta).sum(axis=1)
+    def intercept(self, z: Floats) -> Floats:
+        """Intercepts (n,) of combinations z (n, m) by a nonlinear kernel: what the bias constant adds to decision values."""
+        added: Floats = self.bias**2 * np.ldexp(z, 2 * self.exponent).sum(axis=1)
         return added
 
-    def decide(self, X: Any, beta: Floats) -> Floats:
-        """Decision values (n, k) of rows X (k, d) by a nonlinear kernel; X holds the kernels if these are precomputed."""
+    def decide(self, X: Any, z: Floats) -> Floats:
+        """Decision values (n, k) of rows X (k, d) of such combinations; X holds the kernels if these are precomputed."""
         values = X[:, self.origin] if self.kernel.name == "precomputed" else self.kernel(X, self.X)
-        decided: Floats = (values @ self._expand(beta).T + self.intercept(beta)).T
+        decided: Floats = (values @ np.ldexp(z, 2 * self.exponent).T + self.intercept(z)).T
         return decided
 
 

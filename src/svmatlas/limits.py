@@ -19,13 +19,10 @@ import numpy.typing as npt
 
 from svmatlas.facet import INSIDE, MARGIN, NORM, OUTSIDE, WEIGHT, Data, Region
 from svmatlas.features import lift
-from svmatlas.solve import solution_maps
+from svmatlas.solve import STEPS, solution_maps
 
 Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
-
-STEPS = (8, 16, 24, 32, 40, 48, 64, 96, 128, 256)
-"""Powers of two that are tried as t, in units of the data: there the last change is most often below 2^30."""
 
 FLAT = 2.0**-40
 """A slope of alpha in t below this, relative to the largest slope and weight, is zero: rounding leaves some 1e-15 times

@@ -144,7 +144,8 @@ class Locator:
         facets = mesh.edge_facets[mesh.facet_edges]
         own = np.repeat(np.arange(mesh.facet_at.size - 1), np.diff(mesh.facet_at))
         self.neighbour = np.where(facets[:, 0] == own, facets[:, 1], facets[:, 0])
-        self.true = np.flatnonzero(~mesh.facet_tie)
+        self.tie = mesh.facet_tie & ~np.all(mesh.facet_tie)  # where there are ties only, these are answered
+        self.true = np.flatnonzero(~self.tie)
         corner = mesh.vertices[mesh.facet_vertices]
         corner = corner / corner.sum(axis=1, keepdims=True)
         middle = np.add.reduceat(corner, mesh.facet_at[:-1], axis=0) / np.diff(mesh.facet_at)[:, None]
@@ -155,7 +156,7 @@ class Locator:
         mesh = self.mesh
         _, nearest = self.tree.query(_flatten(points))
         found: Ints = _walk(
-            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, mesh.facet_tie, self.true[nearest], points
+            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, self.tie, self.true[nearest], points
         )
         for n in np.flatnonzero(found == NOWHERE):
             found[n] = self._search(points[n])
@@ -173,7 +174,7 @@ class Locator:
         mesh, seen = self.mesh, set()
         true: list[int] = []
         waiting = _walk(
-            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, np.zeros_like(mesh.facet_tie),
+            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, np.zeros_like(self.tie),
             np.array([start]), point[None],
         ).tolist()  # fmt: skip
         while waiting and len(true) < count:
@@ -181,7 +182,7 @@ class Locator:
             if f < 0 or f in seen:
                 continue
             seen.add(f)
-            if not mesh.facet_tie[f]:
+            if not self.tie[f]:
                 true.append(f)
             else:
                 waiting += self.neighbour[mesh.facet_at[f] : mesh.facet_at[f + 1]].tolist()

@@ -134,11 +134,15 @@ class Problem:
             rows[held] = np.ldexp(own, -features.exponent)
         return rows
 
-    def weights_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        """Coefficients (n, d) and intercepts (n,) from internal weights (n, r) of a linear kernel.
+    def report(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, ...]:
+        """Internal weights (n, r) as they are reported; ``lossless`` (n, n_points) marks the points not inside the margin.
 
-        ``lossless`` (n, n_points) marks the points that are not inside the margin: they are not, either, with the result.
+        They are coefficients (n, d) and intercepts (n,), or of a nonlinear kernel the combination (n, m) of the distinct rows.
         """
+        return self.weights_of(beta, lossless) if self.features.linear else (self.features.expand(beta),)
+
+    def weights_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Coefficients (n, d) and intercepts (n,) of a linear kernel; lossless points are so with these, too."""
         features = self.features
         coef, intercept = features.weights(beta)
         if features.factor is None:  # the engine's rows are the user's: solve.py has lifted them
