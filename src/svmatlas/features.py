@@ -170,6 +170,8 @@ def make_features(X: Any, kernel: Kernel, bias: float, origin: Ints) -> tuple[Fe
         own = _triangle(X, bias, exponent)
     else:
         own = np.ldexp(_augment(X.toarray() if issparse(X) else X, bias), exponent)
+        _check_sizes("columns", np.abs(own).max(axis=0, initial=0.0))
+    _check_sizes("rows", np.abs(own).max(axis=1, initial=0.0))
     made = _full_rank(own, d if wide else 0)
     factored = wide or made.rows is not own
     return Features(kernel, bias, d, exponent, origin, made.rows if factored else None, X if factored else None), made
@@ -260,6 +262,14 @@ def _full_rank(rows: Floats, wide: int) -> Rows:
     if kappa > WILD:
         raise ValueError(f"rows of X and the bias differ in scale by a factor of {kappa:.0e}: standardise the features")
     return Rows(new, rank, kappa)
+
+
+def _check_sizes(name: str, sizes: Floats) -> None:
+    """Rows or columns, given by their largest entries, whose products with others would leave the range of doubles: an error."""
+    sizes = sizes[sizes > 0]
+    if sizes.size and sizes.max() > WILD * sizes.min():
+        factor = np.log10(sizes.max()) - np.log10(sizes.min())
+        raise ValueError(f"{name} of X and the bias differ in scale by a factor of 1e{factor:.0f}: standardise the features")
 
 
 def _check_scales(rows: Floats, rank: int) -> None:

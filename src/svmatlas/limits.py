@@ -55,9 +55,11 @@ def way_to(C_pos: float, C_neg: float, cost_exponent: int) -> Way:
     """The way to a pair of costs of which one or both are infinite."""
     costs = np.array([C_pos, C_neg, 1.0])
     far = np.isinf(costs)
-    rest = np.where(far, 0.0, np.ldexp(np.where(far, 0.0, costs), [cost_exponent, cost_exponent, 0]))
-    t = rest.max() * np.ldexp(1.0, STEPS)
-    stops = rest + t[:, None] * far
+    with np.errstate(over="ignore"):
+        rest = np.where(far, 0.0, np.ldexp(np.where(far, 0.0, costs), [cost_exponent, cost_exponent, 0]))
+    if not np.all(np.isfinite(rest)):
+        raise ValueError(f"costs ({C_pos:g}, {C_neg:g}) are out of range by the scale of the data: make both infinite")
+    stops = rest / rest.max() + np.ldexp(1.0, STEPS)[:, None] * far
     return Way(far.astype(float), rest, stops / stops.max(axis=1, keepdims=True))
 
 
