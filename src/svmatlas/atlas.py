@@ -285,8 +285,8 @@ class Atlas:
         """Number of the facet at some costs: an int for a pair of scalars, an array for arrays.
 
         Of several facets that meet at these costs, on an edge or a vertex, it is the one with the lowest number (where the
-        edge is there by a split tie only: one of them). Facets that are ties are never given. At infinite costs it is the
-        facet where the way there ends: see :meth:`coef`.
+        edge is there by a split tie only: one of them). A facet that is a tie is given only if no other has the solution. At
+        infinite costs it is the facet where the way there ends: see :meth:`coef`.
 
         Parameters
         ----------
@@ -470,6 +470,7 @@ class Atlas:
         limit = first_limit(self._problem.data, self._region, on_the_way, way)
         if limit is None or (not self.complete and limit.violation > LOST):
             raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
+        warn_if_inaccurate(np.array([limit.violation]), np.array([p]), np.array([q]))
         return limit
 
     def _along(self, stops: Floats) -> Iterator[int]:
@@ -530,6 +531,7 @@ class Atlas:
         if is_far(point[None])[0]:
             yield self._locator(smaller_costs(point))
         yield self._locator.near(point, SEARCHED)
+        yield self._locator.near_ties(point)
 
     def _check_explored(self, c: Floats, lost: npt.NDArray[np.bool_]) -> None:
         if np.any(lost):

@@ -166,15 +166,21 @@ class ExactFacet:
         columns = zip(*self.beta, strict=True)
         return alpha, np.array([float(sum(v * w for v, w in zip(b, weights, strict=True)) / two**e) for b in columns])
 
-    def is_optimal(self, c: npt.NDArray[np.float64]) -> bool:
-        """Does the partition satisfy all conditions of optimality at homogeneous costs?"""
-        (_, e), (_, f), (_, g) = self.problem.rows, self.problem.targets, self.problem.weights
-        numerators, _ = integers(c)
-        shift = f, f, g + 2 * e  # the units of the columns, up to a common factor
-        p, q, l = (n << k for n, k in zip(numerators, shift, strict=True))
+    def is_optimal(self, *costs: npt.NDArray[np.float64]) -> bool:
+        """Does the partition satisfy all conditions of optimality at homogeneous costs?
+
+        With more than one: at the first plus an infinitely small part of the second.
+        """
+        places = [self._in_units(c) for c in costs]
         states = enumerate(self.state.tolist())
-        codes = [2 * i + kind for i, s in states for kind in (0, 1) if s == MARGIN or kind == (s == INSIDE)]
-        return all(_dot(self.line(code), (p, q, l)) >= 0 for code in codes)
+        lines = (self.line(2 * i + k) for i, s in states for k in (0, 1) if s == MARGIN or k == (s == INSIDE))
+        return all([_dot(line, place) for place in places] >= [0] * len(places) for line in lines)
+
+    def _in_units(self, c: npt.NDArray[np.float64]) -> Line:
+        """Homogeneous costs in the units of the columns, up to a common factor."""
+        (_, e), (_, f), (_, g) = self.problem.rows, self.problem.targets, self.problem.weights
+        (p, q, l), _ = integers(c)
+        return p << f, q << f, l << (g + 2 * e)
 
     def corners(self, codes: list[int]) -> list[Line]:
         """The corners between the edges of a polygon, as integers whose largest is positive."""

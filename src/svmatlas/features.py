@@ -96,9 +96,9 @@ class Features:
         products = np.empty_like(z)
         size = max(1, GRAM_BLOCK // max(1, z.shape[1]))
         for k in range(0, z.shape[1], size):
-            gram = self.kernel(self.X[k : k + size], self.X) + self.bias**2
+            gram = self.kernel(self.X[k : k + size], self.X)
             products[:, k : k + size] = z @ np.ldexp(gram, 2 * self.exponent).T
-        return products
+        return products + np.ldexp(self.bias, self.exponent) ** 2 * z.sum(axis=1, keepdims=True)
 
     def weights(self, beta: Floats) -> tuple[Floats, Floats]:
         """Coefficients (n, d) and intercepts (n,) of internal weights (n, r)."""

@@ -6,7 +6,8 @@ alpha_i x_i.v over I, none of them positive). Alpha is affine in t: each of its 
 
 That facet is found by its certificate, not by a large t: the jitter of the weights, harmless at finite costs, turns the
 lines that meet at infinity, and rounding errors of the data do when t is their inverse. So the facets at growing t are tried,
-and the first one that satisfies the conditions of optimality in the limit, for the data as they are, is right.
+and the first one that satisfies the conditions of optimality in the limit, for the data as they are, is right: up to rounding,
+so that ties of decimal numbers are ties, or, where weights are of very different size, exactly.
 """
 
 from __future__ import annotations
@@ -17,9 +18,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from svmatlas.exact import ExactFacet, ExactProblem
 from svmatlas.facet import INSIDE, MARGIN, NORM, OUTSIDE, WEIGHT, Data, Region
 from svmatlas.features import lift
-from svmatlas.solve import STEPS, solution_maps
+from svmatlas.solve import STEPS, choose, solution_maps, with_inside
 
 Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
@@ -65,9 +67,14 @@ def way_to(C_pos: float, C_neg: float, cost_exponent: int) -> Way:
 
 def first_limit(data: Data, region: Region, facets: Iterable[tuple[int, States]], way: Way) -> Limit | None:
     """The limit in the first of the facets on the way, given with their partitions, where it is valid; else the best."""
-    best = None
-    for facet, state in facets:
-        limit = _solve_limit(data, region, facet, state, way)
+    best, problem = None, ExactProblem(data, region, jitter=0.0)
+    for n, (facet, state) in enumerate(facets):
+        limit = _solve_limit(data, *solution_maps(data, region, state), facet, state, way, FLAT)
+        if limit.violation <= VALID:  # up to rounding; what that hides shows at the last stop
+            _, solution = choose(data, region, [state[None]], way.stops[-1])
+            limit = limit._replace(violation=max(limit.violation, float(solution.gap[0])))
+        if limit.violation > VALID and n < len(STEPS):
+            limit = _limit_exactly(problem, facet, state, way) or limit
         if best is None or limit.violation < best.violation:
             best = limit
         if limit.violation <= VALID:
@@ -75,18 +82,28 @@ def first_limit(data: Data, region: Region, facets: Iterable[tuple[int, States]]
     return best
 
 
-def _solve_limit(data: Data, region: Region, facet: int, state: States, way: Way) -> Limit:
+def _limit_exactly(problem: ExactProblem, facet: int, state: States, way: Way) -> Limit | None:
+    """The limit if the given partition is that of the data as they are, by exact arithmetic; else None."""
+    exact = ExactFacet(problem, state)
+    if not exact.is_optimal(way.direction, way.rest):
+        return None
+    maps = with_inside(problem.data, state, *exact.maps())
+    return _solve_limit(problem.data, *maps, facet, state, way, flat=0.0)._replace(violation=0.0)
+
+
+def _solve_limit(
+    data: Data, alpha_map: Floats, beta_map: Floats, facet: int, state: States, way: Way, flat: float
+) -> Limit:  # fmt: skip
     """The limit on the way to infinity if the partition there is the given one."""
-    alpha_map, beta_map = solution_maps(data, region, state)
     slope, rest = way.direction @ alpha_map, way.rest @ alpha_map
     slope_size = np.max(way.direction @ np.abs(alpha_map), initial=0.0) + data.point[WEIGHT].max(initial=0.0)
     rest_size = np.max(way.rest @ np.abs(alpha_map), initial=0.0)
-    slope[np.abs(slope) <= FLAT * slope_size] = 0.0
+    slope[np.abs(slope) <= flat * slope_size] = 0.0
     cap_slope, cap = data.point[WEIGHT] * way.direction[data.axis], data.point[WEIGHT] * way.rest[data.axis]
     beta = way.rest @ beta_map
     scores = data.rows @ beta
     margin, inside, outside = state == MARGIN, state == INSIDE, state == OUTSIDE
-    full = slope >= (1 - FLAT) * cap_slope
+    full = slope >= (1 - flat) * cap_slope
     mass = cap_slope[inside] @ data.point[NORM][inside]
     wrong = [
         _relative(np.linalg.norm(way.direction @ beta_map), mass),

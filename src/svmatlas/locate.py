@@ -148,8 +148,8 @@ class Locator:
         self.true = np.flatnonzero(~self.tie)
         corner = mesh.vertices[mesh.facet_vertices]
         corner = corner / corner.sum(axis=1, keepdims=True)
-        middle = np.add.reduceat(corner, mesh.facet_at[:-1], axis=0) / np.diff(mesh.facet_at)[:, None]
-        self.tree = cKDTree(_flatten(middle[self.true]))
+        self.middle = np.add.reduceat(corner, mesh.facet_at[:-1], axis=0) / np.diff(mesh.facet_at)[:, None]
+        self.tree = cKDTree(_flatten(self.middle[self.true]))
 
     def __call__(self, points: Floats) -> Ints:
         """Facets of homogeneous costs (n, 3); NOWHERE where no explored facet holds them."""
@@ -168,6 +168,15 @@ class Locator:
         facets: Ints = self.true[np.atleast_1d(near)]
         around: Ints = np.array(self._around(point, facets[0], count), dtype=np.intp)
         return np.unique(np.concatenate([facets, around]))
+
+    def near_ties(self, point: Floats, count: int = 64) -> Ints:
+        """The ties nearest to a point: in a region that is thinner than the jitter a facet may be taken for one."""
+        ties = np.flatnonzero(self.tie)
+        if ties.size == 0:
+            return ties
+        distance = np.sum((_flatten(self.middle[ties]) - _flatten(point[None])) ** 2, axis=1)
+        nearest: Ints = ties[np.argsort(distance)[:count]]
+        return nearest
 
     def _around(self, point: Floats, start: np.intp, count: int) -> list[int]:
         """True facets, at most so many, that are reached through ties only from the facet that holds a point."""

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
-from svmatlas.facet import CUT, WEIGHT, Data, L, P, Q, Region
+from svmatlas.facet import CUT, NORM, WEIGHT, Data, L, P, Q, Region
 from svmatlas.features import Features, lift, make_features
 from svmatlas.kernels import Kernel, check_gram, make_kernel
 from svmatlas.threads import limit_blas
@@ -152,7 +152,7 @@ class Problem:
 
         They are coefficients (n, d) and intercepts (n,), or of a nonlinear kernel the combination (n, m) of the distinct rows.
         """
-        return self.weights_of(beta, lossless) if self.features.linear else (self.features.expand(beta),)
+        return self.weights_of(beta, lossless) if self.features.linear else (self._combination_of(beta, lossless),)
 
     def weights_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
         """Coefficients (n, d) and intercepts (n,) of a linear kernel; lossless points are so with these, too."""
@@ -160,10 +160,21 @@ class Problem:
         coef, intercept = features.weights(beta)
         if features.factor is None:  # the engine's rows are the user's: solve.py has lifted them
             return coef, intercept
-        scores = features.scores(coef, intercept)[:, self.distinct] * np.where(self.data.axis == P, 1.0, -1.0)
         sizes = features.sizes(coef, intercept)[:, self.distinct]
-        factor = lift(scores, sizes, lossless, features.n_features + 1)
+        factor = lift(self._signed(features.scores(coef, intercept)), sizes, lossless, features.n_features + 1)
         return coef * factor[:, None], intercept * factor
+
+    def _combination_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> Floats:
+        """The combination of the distinct rows, in internal units, by a nonlinear kernel; likewise."""
+        z = self.features.expand(beta)
+        sizes = np.linalg.norm(z, axis=1)[:, None] * self.data.point[NORM].max(initial=0.0) ** 2  # at least those of the terms
+        factor = lift(self._signed(self.features.times_gram(z)), sizes, lossless, z.shape[1])
+        return z * factor[:, None]
+
+    def _signed(self, scores: Floats) -> Floats:
+        """Scores (n, n_points) of the points from decision values (n, m) of the distinct rows."""
+        signed: Floats = scores[:, self.distinct] * np.where(self.data.axis == P, 1.0, -1.0)
+        return signed
 
 
 def make_problem(

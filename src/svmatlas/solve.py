@@ -61,7 +61,7 @@ def solve(data: Data, region: Region, states: States, c: Floats) -> Solution:
 
 def is_doubtful(solution: Solution, c: Floats) -> npt.NDArray[np.bool_]:
     """Which of some solutions (n,) are not proven by their gap: a better one may be found by ``choose``."""
-    doubtful: npt.NDArray[np.bool_] = (solution.gap > ALARM) | is_far(c)
+    doubtful: npt.NDArray[np.bool_] = (solution.gap > ALARM) | (is_far(c) & (solution.share.shape[1] > 0))
     return doubtful
 
 
@@ -134,9 +134,14 @@ def smaller_costs(c: Floats) -> Floats:
 def solution_maps(data: Data, region: Region, state: States) -> tuple[Floats, Floats]:
     """The maps of alpha (3, N), of points inside the margin too, and of beta (3, d) in one facet."""
     alpha, beta = affine_maps(data, region, state[None], jitter=0.0, accuracy=0.0)
+    return with_inside(data, state, alpha[0], beta[0])
+
+
+def with_inside(data: Data, state: States, alpha: Floats, beta: Floats) -> tuple[Floats, Floats]:
+    """The maps with alpha of the points inside the margin filled in."""
     inside = np.flatnonzero(state == INSIDE)
-    alpha[0, data.axis[inside], inside] = data.point[WEIGHT, inside]
-    return alpha[0], beta[0]
+    alpha[data.axis[inside], inside] = data.point[WEIGHT, inside]
+    return alpha, beta
 
 
 def _evaluate(data: Data, region: Region, states: States, c: Floats) -> tuple[Floats, Floats]:
