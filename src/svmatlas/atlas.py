@@ -18,7 +18,7 @@ from svmatlas.limits import Limit, first_limit, way_to
 from svmatlas.locate import NOWHERE, Locator
 from svmatlas.mesh import Mesh
 from svmatlas.problem import DROPPED, ZERO, Bounds, Problem, check_rows, make_region
-from svmatlas.solve import Solution, choose, is_doubtful, is_far, smaller_costs, solution_maps, solve
+from svmatlas.solve import ALARM, Solution, choose, is_doubtful, is_far, smaller_costs, solution_maps, solve
 from svmatlas.validate import Report, validate
 
 if TYPE_CHECKING:
@@ -470,8 +470,20 @@ class Atlas:
         limit = first_limit(self._problem.data, self._region, on_the_way, way)
         if limit is None or (not self.complete and limit.violation > LOST):
             raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
-        warn_if_inaccurate(np.array([limit.violation]), np.array([p]), np.array([q]))
+        gap = max(limit.violation, self._gap_on_the_way(limit.facet, way.stops))
+        warn_if_inaccurate(np.array([gap]), np.array([p]), np.array([q]))
         return limit
+
+    def _gap_on_the_way(self, facet: int, stops: Floats) -> float:
+        """Relative duality gap on the user's rows at the first of some costs on the way to infinity where a facet is right."""
+        if self._problem.features.factor is None:
+            return 0.0
+        states = np.repeat(self._states(np.array([facet])), len(stops), axis=0)
+        solution = solve(self._problem.data, self._region, states, stops)
+        weights = self._problem.report(solution.beta, solution.lossless)
+        gaps = user_gaps(self._problem, solution.gap, solution.share, stops, weights)
+        right = np.flatnonzero(solution.gap <= ALARM)
+        return float(gaps[right[0]]) if right.size else 0.0
 
     def _along(self, stops: Floats) -> Iterator[int]:
         """The facets at some homogeneous costs, each once, then those nearby."""

@@ -98,7 +98,8 @@ class Features:
         for k in range(0, z.shape[1], size):
             gram = self.kernel(self.X[k : k + size], self.X)
             products[:, k : k + size] = z @ np.ldexp(gram, 2 * self.exponent).T
-        return products + np.ldexp(self.bias, self.exponent) ** 2 * z.sum(axis=1, keepdims=True)
+        products += np.ldexp(self.bias, self.exponent) ** 2 * z.sum(axis=1, keepdims=True)
+        return products
 
     def weights(self, beta: Floats) -> tuple[Floats, Floats]:
         """Coefficients (n, d) and intercepts (n,) of internal weights (n, r)."""
@@ -265,7 +266,7 @@ def _full_rank(rows: Floats, wide: int) -> Rows:
 
 
 def _check_sizes(name: str, sizes: Floats) -> None:
-    """Rows or columns, given by their largest entries, whose products with others would leave the range of doubles: an error."""
+    """Rows or columns, given by their largest entries, whose products would leave the range of doubles: an error."""
     sizes = sizes[sizes > 0]
     if sizes.size and sizes.max() > WILD * sizes.min():
         factor = np.log10(sizes.max()) - np.log10(sizes.min())

@@ -309,7 +309,7 @@ def _check_unit(exponent: int) -> int:
     """The power of two between the units of costs; ValueError if the costs that matter are not doubles."""
     if abs(exponent) > WIDEST:
         raise ValueError(
-            f"models of these data change at costs of around 1e{-exponent * np.log10(2):.0f}, which is out of range of doubles: "
+            f"models of these data change at costs of around 1e{-exponent * np.log10(2):.0f}, which is out of range: "
             "standardise the features, and scale sample_weight"
         )
     return exponent
