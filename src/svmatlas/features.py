@@ -171,7 +171,7 @@ def make_features(X: Any, kernel: Kernel, bias: float, origin: Ints) -> tuple[Fe
         own = _triangle(X, bias, exponent)
     else:
         own = np.ldexp(_augment(X.toarray() if issparse(X) else X, bias), exponent)
-        _check_sizes("columns", np.abs(own).max(axis=0, initial=0.0))
+        _check_entries(own)
     _check_sizes("rows", np.abs(own).max(axis=1, initial=0.0))
     made = _full_rank(own, d if wide else 0)
     factored = wide or made.rows is not own
@@ -263,6 +263,20 @@ def _full_rank(rows: Floats, wide: int) -> Rows:
     if kappa > WILD:
         raise ValueError(f"rows of X and the bias differ in scale by a factor of {kappa:.0e}: standardise the features")
     return Rows(new, rank, kappa)
+
+
+def _check_entries(rows: Floats) -> None:
+    """The same for columns, and for entries beside the largest one of their column."""
+    sizes = np.abs(rows)
+    largest = sizes.max(axis=0, initial=0.0)
+    _check_sizes("columns", largest)
+    tiny = (sizes > 0) & (sizes < largest / WILD)
+    if np.any(tiny):
+        k = int(np.argmax(tiny.any(axis=0)))
+        raise ValueError(
+            f"entries of column {k} of X differ in scale by more than a factor of {WILD:.0e}: standardise the features, or set "
+            "tiny entries to zero"
+        )
 
 
 def _check_sizes(name: str, sizes: Floats) -> None:

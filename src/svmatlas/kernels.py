@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.linalg.lapack import dpstrf
 from scipy.sparse import issparse
-from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel, rbf_kernel
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel
 
 Floats = npt.NDArray[np.float64]
 
@@ -25,6 +25,13 @@ of rows, a matrix with a negative eigenvalue the size of that."""
 
 SYMMETRIC = 2.0**-40
 """Allowed difference of a kernel matrix from its transpose, relative to its largest entry."""
+
+CLOSE = 2.0**-8
+"""Square of a distance relative to the squares of two lengths below which it is not computed from these, which would take
+more than eight bits off it."""
+
+PAIRS = 2**12
+"""Pairs of rows that are subtracted at once."""
 
 
 @dataclass(frozen=True)
@@ -51,22 +58,39 @@ class Kernel:
         return np.asarray(values, dtype=float)
 
     def _evaluate(self, X: Any, Y: Any) -> Floats:
-        """Kernel matrix of "rbf" or "poly" from rows that are scaled by a power of two, which leaves gamma between 1 and 4.
-
-        Distances do not depend on the origin. It is put among the rows, so that sums of large squares do not hide them; not so
-        for sparse rows, which would be sparse no more.
-        """
+        """Kernel matrix of "rbf" or "poly" from rows that are scaled by a power of two, which leaves gamma between 1 and 4."""
         half = int(np.frexp(self.gamma)[1] - 1) // 2 if self.gamma > 0 else 0
-        gamma = float(np.ldexp(self.gamma, -2 * half))
-        same = X is Y
-        if self.name == "rbf" and not issparse(X) and not issparse(Y):
-            center = Y.mean(axis=0)
-            X, Y = X - center, Y - center
-        X, Y = _scale(X, half), _scale(Y, half)
+        gamma, X, Y = float(np.ldexp(self.gamma, -2 * half)), _scale(X, half), _scale(Y, half)
         with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found by the caller
             if self.name == "rbf":
-                return np.asarray(rbf_kernel(X, None if same else Y, gamma=gamma))
+                return np.asarray(np.exp(-gamma * _square_distances(X, Y)))
             return np.asarray(polynomial_kernel(X, Y, degree=self.degree, gamma=gamma, coef0=self.coef0))
+
+
+def _square_distances(X: Any, Y: Any) -> Floats:
+    """Squares (n, m) of the distances of rows X (n, d) and Y (m, d), each to some roundings.
+
+    They do not depend on the origin. It is put among the rows, so that sums of large squares do not hide them; not so for
+    sparse rows, which would be sparse no more. Rows that are close to each other by their distance from the origin are
+    subtracted one by one.
+    """
+    if not issparse(X) and not issparse(Y):
+        center = Y.mean(axis=0)
+        X, Y = X - center, Y - center
+    sizes = _squares(X)[:, None] + _squares(Y)
+    products = X @ Y.T
+    squares: Floats = sizes - 2.0 * (products.toarray() if issparse(products) else products)
+    first, second = np.nonzero(squares < CLOSE * sizes)
+    for k in range(0, first.size, PAIRS):
+        i, j = first[k : k + PAIRS], second[k : k + PAIRS]
+        squares[i, j] = _squares(X[i] - Y[j])
+    return squares
+
+
+def _squares(X: Any) -> Floats:
+    """Square lengths of rows."""
+    squares = X.multiply(X).sum(axis=1) if issparse(X) else np.einsum("ij,ij->i", X, X)
+    return np.asarray(squares, dtype=float).ravel()
 
 
 def _scale(X: Any, exponent: int) -> Any:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 from svmatlas.exact import ExactFacet, ExactProblem
 from svmatlas.facet import INSIDE, MARGIN, NORM, OUTSIDE, WEIGHT, Data, Region
 from svmatlas.features import lift
-from svmatlas.solve import STEPS, choose, solution_maps, with_inside
+from svmatlas.solve import STEPS, choose, solution_maps
 
 Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
@@ -69,7 +69,7 @@ def first_limit(data: Data, region: Region, facets: Iterable[tuple[int, States]]
     """The limit in the first of the facets on the way, given with their partitions, where it is valid; else the best."""
     best, problem = None, ExactProblem(data, region, jitter=0.0)
     for n, (facet, state) in enumerate(facets):
-        limit = _solve_limit(data, *solution_maps(data, region, state), facet, state, way, FLAT)
+        limit = _solve_limit(data, region, facet, state, way)
         if limit.violation <= VALID:  # up to rounding; what that hides shows at the last stop
             _, solution = choose(data, region, [state[None]], way.stops[-1])
             limit = limit._replace(violation=max(limit.violation, float(solution.gap[0])))
@@ -87,23 +87,23 @@ def _limit_exactly(problem: ExactProblem, facet: int, state: States, way: Way) -
     exact = ExactFacet(problem, state)
     if not exact.is_optimal(way.direction, way.rest):
         return None
-    maps = with_inside(problem.data, state, *exact.maps())
-    return _solve_limit(problem.data, *maps, facet, state, way, flat=0.0)._replace(violation=0.0)
+    slope, _ = exact.solution(way.direction)
+    rest, beta = exact.solution(way.rest)
+    return _make_limit(problem.data, way, facet, state, slope, rest, beta, 0.0)
 
 
-def _solve_limit(
-    data: Data, alpha_map: Floats, beta_map: Floats, facet: int, state: States, way: Way, flat: float
-) -> Limit:  # fmt: skip
-    """The limit on the way to infinity if the partition there is the given one."""
+def _solve_limit(data: Data, region: Region, facet: int, state: States, way: Way) -> Limit:
+    """The limit on the way to infinity if the partition there is the given one, up to rounding."""
+    alpha_map, beta_map = solution_maps(data, region, state)
     slope, rest = way.direction @ alpha_map, way.rest @ alpha_map
     slope_size = np.max(way.direction @ np.abs(alpha_map), initial=0.0) + data.point[WEIGHT].max(initial=0.0)
     rest_size = np.max(way.rest @ np.abs(alpha_map), initial=0.0)
-    slope[np.abs(slope) <= flat * slope_size] = 0.0
+    slope[np.abs(slope) <= FLAT * slope_size] = 0.0
     cap_slope, cap = data.point[WEIGHT] * way.direction[data.axis], data.point[WEIGHT] * way.rest[data.axis]
     beta = way.rest @ beta_map
     scores = data.rows @ beta
     margin, inside, outside = state == MARGIN, state == INSIDE, state == OUTSIDE
-    full = slope >= (1 - flat) * cap_slope
+    full = slope >= (1 - FLAT) * cap_slope
     mass = cap_slope[inside] @ data.point[NORM][inside]
     wrong = [
         _relative(np.linalg.norm(way.direction @ beta_map), mass),
@@ -113,9 +113,19 @@ def _solve_limit(
         _relative((1 - scores)[outside], 1 + data.point[NORM][outside] * np.linalg.norm(beta)),
         _relative((scores - 1)[inside], 1 + data.point[NORM][inside] * np.linalg.norm(beta)),
     ]
+    return _make_limit(data, way, facet, state, slope, rest, beta, max(wrong))
+
+
+def _make_limit(
+    data: Data, way: Way, facet: int, state: States, slope: Floats, rest: Floats, beta: Floats, violation: float
+) -> Limit:  # fmt: skip
+    """The limit from how fast alpha grows on the margin, from what it is on the way otherwise, and from beta."""
+    inside = state == INSIDE
+    cap_slope, cap = data.point[WEIGHT] * way.direction[data.axis], data.point[WEIGHT] * way.rest[data.axis]
+    slope, rest = np.where(inside, cap_slope, slope), np.where(inside, cap, rest)
     alpha = np.where(slope > 0, np.inf, np.clip(rest, 0, np.where(cap_slope > 0, np.inf, cap)))
-    factor = lift(scores[None], np.sqrt(data.rows**2 @ beta**2)[None], ~inside[None], beta.size)[0]
-    return Limit(alpha, beta * factor, ~inside, max(wrong), facet)
+    factor = lift((data.rows @ beta)[None], np.sqrt(data.rows**2 @ beta**2)[None], ~inside[None], beta.size)[0]
+    return Limit(alpha, beta * factor, ~inside, violation, facet)
 
 
 def _relative(wrong: Floats | np.floating, size: Floats | np.floating) -> float:

@@ -134,14 +134,9 @@ def smaller_costs(c: Floats) -> Floats:
 def solution_maps(data: Data, region: Region, state: States) -> tuple[Floats, Floats]:
     """The maps of alpha (3, N), of points inside the margin too, and of beta (3, d) in one facet."""
     alpha, beta = affine_maps(data, region, state[None], jitter=0.0, accuracy=0.0)
-    return with_inside(data, state, alpha[0], beta[0])
-
-
-def with_inside(data: Data, state: States, alpha: Floats, beta: Floats) -> tuple[Floats, Floats]:
-    """The maps with alpha of the points inside the margin filled in."""
     inside = np.flatnonzero(state == INSIDE)
-    alpha[data.axis[inside], inside] = data.point[WEIGHT, inside]
-    return alpha, beta
+    alpha[0, data.axis[inside], inside] = data.point[WEIGHT, inside]
+    return alpha[0], beta[0]
 
 
 def _evaluate(data: Data, region: Region, states: States, c: Floats) -> tuple[Floats, Floats]:
