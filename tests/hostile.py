@@ -153,9 +153,11 @@ def kernel_gap(gram, y, weight, bias, C_pos, C_neg, scores, alpha):
 
 
 def primal(X, y, weight, bias, C_pos, C_neg, coef, intercept):
+    """The objective, but for what the rounding of scores may add to it."""
     sign = np.where(y == 1, Long(1), Long(-1))
     cost = np.where(y == 1, Long(C_pos), Long(C_neg)) * weight.astype(Long)
     lack = 1 - sign * (X.astype(Long) @ coef.astype(Long) + Long(intercept))
+    lack -= Long(2.0) ** -45 * (np.abs(X).astype(Long) @ np.abs(coef).astype(Long) + abs(Long(intercept)))
     b = Long(intercept) / Long(bias) if bias else Long(0)
     return ((coef.astype(Long) ** 2).sum() + b**2) / 2 + (cost * np.maximum(0, lack)).sum()
 

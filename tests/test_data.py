@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 import svmatlas
+from svmatlas.kernels import Kernel
 from svmatlas.problem import make_problem
 from tests import cases
 
@@ -129,6 +130,28 @@ def test_rbf_is_its_matrix(form):
     same(atlas, svmatlas.explore(K, y, kernel="precomputed"), form(X), K)
     report = atlas.validate()
     assert report.ok, str(report)
+
+
+@pytest.mark.parametrize("offset", [1e3, 1e6])
+@pytest.mark.parametrize("seed", range(5))
+def test_rbf_does_not_depend_on_the_origin(offset, seed):
+    X, y = cases.gaussian(10, 10, 2, 0.5, seed)
+    X = np.round(X, 6) + 0.0
+    plain, moved = svmatlas.explore(X, y, kernel="rbf"), svmatlas.explore(X + offset, y, kernel="rbf")
+    first, second = plain.decision_function(X, 1, 2), moved.decision_function(X + offset, 1, 2)
+    np.testing.assert_allclose(first, second, atol=1e-6)
+    model = svmatlas.AsymmetricSVC(1, 2, kernel="rbf").fit(X + offset, y)
+    np.testing.assert_allclose(model.decision_function(X + offset), second, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_rbf_of_close_rows_far_from_each_other(form):
+    """Kernels of rows with themselves are 1, be they computed beside others or not."""
+    X = np.array([[0.0, 1.0], [1e-3, 1.0], [1e7, 2.0], [1e7 + 1, 2.0]])
+    kernel = Kernel("rbf", gamma=0.5)
+    expected = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    np.testing.assert_allclose(kernel(form(X), form(X)), expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel(form(X[1:3]), form(X)), expected[1:3], rtol=1e-12)
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])

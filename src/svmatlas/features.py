@@ -141,8 +141,8 @@ def lift(scores: Floats, sizes: Floats, lossless: Flags, n_terms: int) -> Floats
     With a cost of 1e6, one rounding error of the score of a point on the margin is a loss of 1e-10; a longer beta costs that
     rounding error only. ``sizes`` are the Euclidean lengths of the terms of the scores.
     """
-    short = 1.0 + LIFT * np.sqrt(n_terms) * sizes - scores
-    factors: Floats = 1.0 + np.max(np.where(lossless, short, 0.0), axis=1, initial=0.0)
+    sure = scores - LIFT * np.sqrt(n_terms) * sizes
+    factors: Floats = 1.0 / np.clip(np.min(np.where(lossless, sure, 1.0), axis=1, initial=1.0), 0.5, 1.0)
     return factors
 
 
@@ -274,8 +274,8 @@ def _check_entries(rows: Floats) -> None:
     if np.any(tiny):
         k = int(np.argmax(tiny.any(axis=0)))
         raise ValueError(
-            f"entries of column {k} of X differ in scale by more than a factor of {WILD:.0e}: standardise the features, or set "
-            "tiny entries to zero"
+            f"entries of column {k} of X differ in scale by more than a factor of {WILD:.0e}: "
+            "standardise the features, or set tiny entries to zero"
         )
 
 

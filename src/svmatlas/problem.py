@@ -119,7 +119,7 @@ class Problem:
         full = np.column_stack([share, np.ones(len(share)), np.zeros(len(share))])  # then the places ZERO and DROPPED
         cost = np.where(self.sign > 0, C_pos[:, None], C_neg[:, None])
         with np.errstate(over="ignore"):
-            alpha: Floats = full[:, self.point] * (self.weight * cost)
+            alpha: Floats = full[:, self.point] * cost * self.weight
         if not np.all(np.isfinite(alpha)):
             raise ValueError(f"dual variables at a cost of {max(C_pos.max(), C_neg.max()):g} are out of range of doubles")
         return alpha
