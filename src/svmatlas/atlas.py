@@ -89,8 +89,9 @@ class Facet:
 SEARCHED = 512
 """Facets nearby that are tried then."""
 
-LOST = 1e-6
-"""Relative duality gap beyond which costs are taken to lie outside the explored part of a partial atlas."""
+LOST = 1e-9
+"""Relative duality gap beyond which costs are taken to lie outside the explored part of a partial atlas: rounding and bad
+conditioning leave less, and just outside a facet its solution is almost right."""
 
 
 class Atlas:

@@ -50,7 +50,7 @@ SMALL = 2**20
 LIGHTEST = 1e30
 """Largest ratio of the weights of two points: products of a few of them stay in the range of doubles."""
 
-WIDEST = 960
+WIDEST = 1010
 """Largest power of two between the user's unit of costs and that of the data, either way: costs around it are doubles."""
 
 FURTHEST = 2.0**300
