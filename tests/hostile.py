@@ -165,7 +165,7 @@ def primal(X, y, weight, bias, C_pos, C_neg, coef, intercept):
 def check_finite(case, atlas, weight, p, q):
     X, y, bias = case.X, case.y, case.arguments["bias"]
     alpha = atlas.alpha(p, q)
-    if max(p, q) * weight.max() < TINY:
+    if Long(max(p, q)) * weight.max() < TINY:
         return 0.0
     if "kernel" in case.arguments:
         kernel = atlas._problem.features.kernel

@@ -176,6 +176,15 @@ def test_huge_costs_have_the_model_of_infinite_ones(bias, size):
         np.testing.assert_allclose(across.coef(0.5), atlas.coef(inf, inf), rtol=1e-9, atol=1e-9)
 
 
+def test_rows_of_zeros_alone_at_any_costs():
+    X, y = np.zeros((2, 2)), np.array([0, 1])
+    atlas = svmatlas.explore(X, y, bias=0.0)
+    for costs in [(1, 2), (1e300, 1e20), (inf, 1), (inf, inf)]:
+        assert not atlas.coef(*costs).any()
+        np.testing.assert_array_equal(atlas.alpha(*costs), costs[::-1])
+    assert not svmatlas.AsymmetricSVC(1e50, 1, bias=0.0).fit(X, y).coef_.any()
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Partial maps
 

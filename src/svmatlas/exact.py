@@ -71,8 +71,8 @@ class ExactProblem:
     def rows(self) -> tuple[list[list[int]], int]:
         """Integer rows and their exponent."""
         flat, e = integers(self.data.rows)
-        r = self.data.rows.shape[1]
-        return [flat[i : i + r] for i in range(0, len(flat), r)], e
+        n, r = self.data.rows.shape
+        return [flat[i * r : (i + 1) * r] for i in range(n)], e
 
     @cached_property
     def targets(self) -> tuple[list[int], int]:
@@ -109,7 +109,7 @@ class ExactFacet:
         x, _ = problem.rows
         target, _ = problem.targets
         self.margin = np.flatnonzero(state == MARGIN).tolist()
-        r = len(x[0])
+        r = problem.data.rows.shape[1]
         pull = []
         for axis in range(2):
             inside = np.flatnonzero((state == INSIDE) & (problem.data.axis == axis)).tolist()

@@ -61,7 +61,7 @@ def solve(data: Data, region: Region, states: States, c: Floats) -> Solution:
 
 def is_doubtful(solution: Solution, c: Floats) -> npt.NDArray[np.bool_]:
     """Which of some solutions (n,) are not proven by their gap: a better one may be found by ``choose``."""
-    doubtful: npt.NDArray[np.bool_] = (solution.gap > ALARM) | (is_far(c) & (solution.share.shape[1] > 0))
+    doubtful: npt.NDArray[np.bool_] = (solution.gap > ALARM) | is_far(c)
     return doubtful
 
 
