@@ -325,7 +325,9 @@ class Atlas:
         (p, q), scalar = self._check_costs(C_pos, C_neg)
         finite = np.isfinite(p) & np.isfinite(q)
         alpha = np.empty((p.size, self._problem.point.size))
-        solution, _ = self._report(p[finite], q[finite])
+        c = self._problem.homogeneous(p[finite], q[finite])
+        solution = self._solve(c)
+        warn_if_inaccurate(user_gaps(self._problem, solution, c), p[finite], q[finite])
         alpha[finite] = self._problem.spread_alpha(solution.share, p[finite], q[finite])
         for k in np.flatnonzero(~finite):
             alpha[k] = self._problem.row_alpha(self._far(p[k], q[k]).alpha[None], p[k : k + 1], q[k : k + 1])[0]
@@ -444,7 +446,7 @@ class Atlas:
         """What is reported (see ``Problem.report``), and whether the costs are scalars."""
         (p, q), scalar = self._check_costs(C_pos, C_neg)
         finite = np.isfinite(p) & np.isfinite(q)
-        _, weights = self._report(p[finite], q[finite])
+        weights = self._report(p[finite], q[finite])
         if finite.all():
             return weights, scalar
         models = tuple(np.empty((p.size, *array.shape[1:])) for array in weights)
@@ -456,13 +458,13 @@ class Atlas:
                 model[k] = array[0]
         return models, scalar
 
-    def _report(self, p: Floats, q: Floats) -> tuple[Solution, tuple[Floats, ...]]:
-        """Solutions at finite costs, and what is reported of them; with a warning where that is inaccurate."""
+    def _report(self, p: Floats, q: Floats) -> tuple[Floats, ...]:
+        """What is reported of the solutions at finite costs; with a warning where that is inaccurate."""
         c = self._problem.homogeneous(p, q)
         solution = self._solve(c)
         weights = self._problem.report(solution.beta, solution.lossless)
-        warn_if_inaccurate(user_gaps(self._problem, solution.gap, solution.share, c, weights), p, q)
-        return solution, weights
+        warn_if_inaccurate(user_gaps(self._problem, solution, c, weights), p, q)
+        return weights
 
     def _far(self, p: float, q: float) -> Limit:
         """The solution at costs of which one or both are infinite."""
@@ -481,10 +483,9 @@ class Atlas:
             return 0.0
         states = np.repeat(self._states(np.array([facet])), len(stops), axis=0)
         solution = solve(self._problem.data, self._region, states, stops)
-        weights = self._problem.report(solution.beta, solution.lossless)
-        gaps = user_gaps(self._problem, solution.gap, solution.share, stops, weights)
-        right = np.flatnonzero(solution.gap <= ALARM)
-        return float(gaps[right[0]]) if right.size else 0.0
+        right = np.flatnonzero(solution.gap <= ALARM)[:1]
+        first = Solution(*(array[right] for array in solution))  # type: ignore[arg-type]
+        return float(np.max(user_gaps(self._problem, first, stops[right]), initial=0.0))
 
     def _along(self, stops: Floats) -> Iterator[int]:
         """The facets at some homogeneous costs, each once, then those nearby."""

@@ -128,7 +128,7 @@ class _SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             weights: tuple[Floats, ...] = self.coef_, self.intercept_
         else:
             weights = (combination(problem, solution.share, c) / c[:, L, None],)
-        return float(user_gaps(problem, solution.gap, solution.share, c, weights)[0])
+        return float(user_gaps(problem, solution, c, weights)[0])
 
 
 class AsymmetricSVC(_SVC):

@@ -68,6 +68,12 @@ class Features:
         """Whether there are coefficients."""
         return self.kernel.name == "linear"
 
+    @property
+    def size(self) -> int:
+        """Entries of the distinct rows, or of their kernel matrix."""
+        d = self.X.nnz // max(1, self.origin.size) if issparse(self.X) else self.n_features
+        return max(1, self.origin.size * (d if self.linear else d + self.origin.size))
+
     @cached_property
     def _split(self) -> tuple[Floats, Floats]:
         """QR of the factor: Q (m, r) and R (r, r)."""

@@ -15,12 +15,16 @@ from __future__ import annotations
 
 import sys
 import warnings
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from svmatlas.facet import NORM, WEIGHT, L, P
 from svmatlas.problem import Problem
+
+if TYPE_CHECKING:
+    from svmatlas.solve import Solution
 
 Floats = npt.NDArray[np.float64]
 
@@ -31,8 +35,8 @@ each dual variable, and those of the sum itself."""
 INACCURATE = 1e-6
 """Relative duality gap of a reported model above which there is a warning."""
 
-CHUNK = 256
-"""Models that are measured at once: some (256, N) arrays."""
+ENTRIES = 2**22
+"""Numbers in the arrays of the models that are measured at once."""
 
 
 class AccuracyWarning(UserWarning):
@@ -60,20 +64,25 @@ def beyond_rounding(length: Floats, held: Floats, norm: Floats, root: Floats) ->
     return rest
 
 
-def user_gaps(problem: Problem, gap: Floats, share: Floats, c: Floats, weights: tuple[Floats, ...]) -> Floats:
-    """Relative gaps (n,) of models at homogeneous costs (n, 3), as they are reported, on the user's rows.
+def user_gaps(problem: Problem, solution: Solution, c: Floats, weights: tuple[Floats, ...] | None = None) -> Floats:
+    """Relative gaps (n,) of solutions at homogeneous costs (n, 3), as they are reported, on the user's rows.
 
-    ``gap`` are those on the rows of the engine: these are the same if its rows are the user's. ``share`` (n, N) are the dual
-    variables as shares of their bounds, ``weights`` are coefficients (n, d) and intercepts (n,), or of a nonlinear kernel the
-    combination (n, m) of the distinct rows, in internal units.
+    ``weights`` are what is reported of them (``Problem.report``); if they are not given they are made, some at a time.
     """
-    if problem.features.factor is None:
-        return gap
-    measure = _linear_gaps if problem.features.linear else _kernel_gaps
-    parts = [slice(k, k + CHUNK) for k in range(0, len(gap), CHUNK)]
-    with np.errstate(all="ignore"):  # what overflows is no solution
-        found = [measure(problem, share[part], c[part], *(array[part] for array in weights)) for part in parts]
-    return np.concatenate(found) if found else gap
+    features, n = problem.features, len(c)
+    if features.factor is None or n == 0:
+        return solution.gap
+    measure = _linear_gaps if features.linear else _kernel_gaps
+    size = max(1, ENTRIES // (problem.n_points + features.n_features + 1))
+    found = []
+    for part in (slice(k, k + size) for k in range(0, n, size)):
+        if weights is None:
+            reported = problem.report(solution.beta[part], solution.lossless[part])
+        else:
+            reported = tuple(array[part] for array in weights)
+        with np.errstate(all="ignore"):  # what overflows is no solution
+            found.append(measure(problem, solution.share[part], c[part], *reported))
+    return np.concatenate(found)
 
 
 def combination(problem: Problem, share: Floats, c: Floats) -> Floats:

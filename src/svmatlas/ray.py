@@ -132,8 +132,14 @@ class Path:
     def alpha(self, C: Any) -> Floats:
         """Dual variables of the user's rows, (N,) or (n, N). Where they are not unique: one valid choice."""
         values, scalar = self._check(C)
-        alpha = np.concatenate([solution.share for solution, _ in self._report(values)])
-        alpha = self._problem.spread_alpha(alpha, *self._line.costs(values))
+        pos, neg = self._line.costs(values)
+        shares, gaps = [], []
+        for part in self._batches(values.size):
+            solution, c = self._solve(values[part])
+            shares.append(solution.share)
+            gaps.append(user_gaps(self._problem, solution, c))
+        warn_if_inaccurate(np.concatenate(gaps), pos, neg)
+        alpha = self._problem.spread_alpha(np.concatenate(shares), pos, neg)
         return alpha[0] if scalar else alpha
 
     def coef(self, C: Any) -> Floats:
@@ -148,19 +154,14 @@ class Path:
 
     def _weights(self, C: Any) -> tuple[Floats, Floats, bool]:
         values, scalar = self._check(C)
-        coef, intercept = (np.concatenate(arrays) for arrays in zip(*(w for _, w in self._report(values)), strict=True))
-        return coef, intercept, scalar
-
-    def _report(self, values: Floats) -> list[tuple[Solution, tuple[Floats, ...]]]:
-        """Solutions at some parameters in batches, and what is reported of them; with a warning where that is inaccurate."""
-        reports, gaps = [], []
+        parts, gaps = [], []
         for part in self._batches(values.size):
             solution, c = self._solve(values[part])
-            weights = self._problem.report(solution.beta, solution.lossless)
-            gaps.append(user_gaps(self._problem, solution.gap, solution.share, c, weights))
-            reports.append((solution, weights))
+            parts.append(self._problem.weights_of(solution.beta, solution.lossless))
+            gaps.append(user_gaps(self._problem, solution, c, parts[-1]))
         warn_if_inaccurate(np.concatenate(gaps), *self._line.costs(values))
-        return reports
+        coef, intercept = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+        return coef, intercept, scalar
 
     def _batches(self, n: int) -> list[slice]:
         size = max(1, BATCH // max(1, self._problem.n_points))

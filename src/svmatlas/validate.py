@@ -32,6 +32,7 @@ from svmatlas.locate import NOWHERE
 from svmatlas.maps import affine_maps
 from svmatlas.mesh import Mesh
 from svmatlas.progress import make_bar
+from svmatlas.solve import Solution
 
 if TYPE_CHECKING:
     from svmatlas.atlas import Atlas
@@ -55,6 +56,9 @@ POLISH = 1e-10
 
 MOST_EXACT = 64
 """Facets of a block that are checked in exact arithmetic where doubles find a violation: these are few, or all is lost."""
+
+MEASURED, FEWEST = 2**32, 16
+"""Entries of the user's rows, over all costs, from which gaps are measured, some seconds; and the least number of costs."""
 
 CHUNK, BLOCK = 128, 8192
 """Facets whose conditions are checked at once: some (128, 3, N) arrays; and those whose partitions are found at once."""
@@ -321,12 +325,16 @@ def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> list[tuple[floa
     )
     c = problem.homogeneous(p, q)
     facets, solution = atlas._settle(c)
-    weights = problem.report(solution.beta, solution.lossless)
-    measured = solution.gap, user_gaps(problem, solution.gap, solution.share, c, weights)
-    return [_largest_at(np.where(facets == NOWHERE, 0.0, gaps), p, q) for gaps in measured]
+    explored = np.flatnonzero(facets != NOWHERE)
+    some = explored[: max(FEWEST, MEASURED // problem.features.size)]
+    own = user_gaps(problem, Solution(*(array[some] for array in solution)), c[some])  # type: ignore[arg-type]
+    return [_largest_at(gaps, p[at], q[at]) for gaps, at in ((solution.gap[explored], explored), (own, some))]
 
 
 def _largest_at(gaps: Floats, p: Floats, q: Floats) -> tuple[float, tuple[float, float]]:
+    """The largest gap and its costs; zero if there are none."""
+    if gaps.size == 0:
+        return 0.0, (0.0, 0.0)
     k = int(np.argmax(gaps))
     return float(gaps[k]), (float(p[k]), float(q[k]))
 
