@@ -59,7 +59,6 @@ def trial(seed, most_rows=40):
     X, y, arguments = make(seed, most_rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        pass
         selection = svmatlas.select(X, y, **arguments)
         model = svmatlas.AsymmetricSVC(selection.C_pos, selection.C_neg, bias=arguments["bias"])
         folds = StratifiedKFold(arguments["cv"])

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 import svmatlas
+from svmatlas.kernels import Kernel
 from svmatlas.problem import make_problem
 from tests import cases
 
@@ -153,6 +154,28 @@ def test_rbf_is_its_matrix(form):
     assert report.ok, str(report)
 
 
+@pytest.mark.parametrize("offset", [1e3, 1e6])
+@pytest.mark.parametrize("seed", range(5))
+def test_rbf_does_not_depend_on_the_origin(offset, seed):
+    X, y = cases.gaussian(10, 10, 2, 0.5, seed)
+    X = np.round(X, 6) + 0.0
+    plain, moved = svmatlas.explore(X, y, kernel="rbf"), svmatlas.explore(X + offset, y, kernel="rbf")
+    first, second = plain.decision_function(X, 1, 2), moved.decision_function(X + offset, 1, 2)
+    np.testing.assert_allclose(first, second, atol=1e-6)
+    model = svmatlas.AsymmetricSVC(1, 2, kernel="rbf").fit(X + offset, y)
+    np.testing.assert_allclose(model.decision_function(X + offset), second, atol=1e-9)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_rbf_of_close_rows_far_from_each_other(form):
+    """Kernels of rows with themselves are 1, be they computed beside others or not."""
+    X = np.array([[0.0, 1.0], [1e-3, 1.0], [1e7, 2.0], [1e7 + 1, 2.0]])
+    kernel = Kernel("rbf", gamma=0.5)
+    expected = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
+    np.testing.assert_allclose(kernel(form(X), form(X)), expected, rtol=1e-12)
+    np.testing.assert_allclose(kernel(form(X[1:3]), form(X)), expected[1:3], rtol=1e-12)
+
+
 @pytest.mark.parametrize("kernel", ["rbf", "poly"])
 @pytest.mark.parametrize("gamma", ["scale", "auto"])
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
@@ -234,3 +257,42 @@ def test_bad_kernels(arguments, message):
     X, y = cases.gaussian(6, 6, 2, 0.5)
     with pytest.raises(ValueError, match=message):
         svmatlas.explore(X, y, **arguments)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Accuracy on the given rows
+
+
+def shares(scale):
+    """Three columns that add up to one beside a large one."""
+    rng = np.random.default_rng(0)
+    return np.column_stack([rng.dirichlet(np.ones(3), 30), scale * rng.normal(size=30)]), np.arange(30) % 2
+
+
+def test_an_inaccurate_model_comes_with_a_warning(gap):
+    X, y = shares(1e7)
+    atlas, path = svmatlas.explore(X, y), svmatlas.ray(X, y)
+    with pytest.warns(svmatlas.AccuracyWarning, match="standardise") as caught:
+        solution = atlas.coef(1, 1), atlas.intercept(1, 1), atlas.alpha(1, 1)
+    assert len(caught) == 3
+    assert all(warning.filename == __file__ for warning in caught)
+    assert f"gap of {gap(X, y, 1, 1, *solution):.1e}" in str(caught[0].message)
+    model, mapped = svmatlas.AsymmetricSVC(), svmatlas.AtlasSVC()
+    for query in (
+        lambda: atlas.decision_function(X, 1, 1), lambda: atlas.estimator(1, 1), lambda: path.coef(1),
+        lambda: path.intercept(1), lambda: path.alpha(1), lambda: model.fit(X, y), lambda: mapped.fit(X, y),
+    ):  # fmt: skip
+        with pytest.warns(svmatlas.AccuracyWarning, match="standardise"):
+            query()
+    assert model.duality_gap_ == pytest.approx(gap(X, y, 1, 1, *solution), rel=0.1)
+    report = atlas.validate(n_costs=50)
+    assert not report.ok
+    assert "on the given rows" in report.faults[0]
+
+
+def test_accurate_models_come_without_a_warning(gap):
+    X, y = shares(1e2)
+    atlas = svmatlas.explore(X, y)
+    for C_pos, C_neg in ((1, 1), (1e3, 10)):
+        assert gap(X, y, C_pos, C_neg, *(f(C_pos, C_neg) for f in (atlas.coef, atlas.intercept, atlas.alpha))) < 1e-9
+    assert atlas.validate().max_user_gap < 1e-9

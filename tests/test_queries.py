@@ -156,6 +156,72 @@ def test_infinity_of_a_kernel():
     np.testing.assert_allclose(np.where(atlas.alpha(inf, inf) > 0, score, 1), 1, atol=1e-9)
 
 
+@pytest.mark.parametrize("bias", [0.0, 1.0])
+@pytest.mark.parametrize("size", [1e20, 1e40, 1e50, 1e90, 1e150, 1e300])
+def test_huge_costs_have_the_model_of_infinite_ones(bias, size):
+    X, y = cases.gaussian(6, 6, 2, 0.5)
+    atlas = svmatlas.explore(X, y, bias=bias)
+    for C_pos, C_neg in [(1, 1), (1, 0), (0, 1)]:
+        limit = atlas.coef(*(inf if c else 1.0 for c in (C_pos, C_neg)))
+        costs = [size if c else 1.0 for c in (C_pos, C_neg)]
+        np.testing.assert_allclose(atlas.coef(*costs), limit, rtol=1e-9, atol=1e-9)
+        model = svmatlas.AsymmetricSVC(*costs, bias=bias).fit(X, y)
+        np.testing.assert_allclose(model.coef_[0], limit, rtol=1e-9, atol=1e-9)
+        assert model.duality_gap_ < 1e-9
+        if size <= 1e90:
+            path = svmatlas.ray(X, y, ratio=costs[0] / costs[1], bias=bias)
+            np.testing.assert_allclose(path.coef(costs[1]), limit, rtol=1e-9, atol=1e-9)
+    if size <= 1e90:
+        across = svmatlas.segment(X, y, (size, 1.0), (1.0, size), bias=bias)
+        np.testing.assert_allclose(across.coef(0.5), atlas.coef(inf, inf), rtol=1e-9, atol=1e-9)
+
+
+def test_rows_of_zeros_alone_at_any_costs():
+    X, y = np.zeros((2, 2)), np.array([0, 1])
+    atlas = svmatlas.explore(X, y, bias=0.0)
+    for costs in [(1, 2), (1e300, 1e20), (inf, 1), (inf, inf)]:
+        assert not atlas.coef(*costs).any()
+        np.testing.assert_array_equal(atlas.alpha(*costs), costs[::-1])
+    assert not svmatlas.AsymmetricSVC(1e50, 1, bias=0.0).fit(X, y).coef_.any()
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Partial maps
+
+
+@pytest.mark.parametrize("data", ["generic", "tied"])
+@pytest.mark.parametrize("width", [1e-15, 1e-13, 1e-11, 1e-3])
+def test_thin_partial_maps_know_what_they_do_not_know(data, width, gap):
+    rng = np.random.default_rng(0)
+    y, low, told = np.arange(12) % 2, 0.7, 0
+    X = rng.normal(size=(12, 2)) if data == "generic" else rng.integers(-2, 3, (12, 2)).astype(float)
+    for max_facets in (1, 3, 8):
+        atlas = svmatlas.explore(X, y, region=((low, low * (1 + width)), (1e-3, 1e3)), max_facets=max_facets)
+        assert atlas.validate(n_costs=20).ok
+        for C_neg in np.exp(rng.uniform(np.log(1e-3), np.log(1e3), 10)):
+            queries = atlas.coef, atlas.intercept, atlas.alpha
+            try:
+                atlas.locate(low, C_neg)
+            except ValueError:
+                for query in queries:
+                    with pytest.raises(ValueError, match="outside the explored part"):
+                        query(low, C_neg)
+            else:
+                told += 1
+                assert gap(X, y, low, C_neg, *(query(low, C_neg) for query in queries)) < 1e-6
+    assert 0 < told < 30
+
+
+def test_a_partial_map_of_ties_alone(gap):
+    X, y = np.array([[1.0], [2.0], [0.0], [1.0], [2.0]]), np.array([0, 1, 0, 1, 0])
+    atlas = svmatlas.explore(X, y, region=((1, 1 + 1e-13), (1e-3, 1e3)), start=(1, 1), max_facets=1)
+    assert atlas.facet_is_tie.all()
+    assert atlas.validate(n_costs=20).ok
+    assert gap(X, y, 1, 1, atlas.coef(1, 1), atlas.intercept(1, 1), atlas.alpha(1, 1)) < 1e-6
+    with pytest.raises(ValueError, match="outside the explored part"):
+        atlas.coef(1, 1e3)
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Records, decisions
 

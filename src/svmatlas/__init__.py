@@ -8,6 +8,7 @@ from svmatlas.crossval import AsymmetricSVCCV
 from svmatlas.estimators import AsymmetricSVC, AtlasSVC
 from svmatlas.explore import explore
 from svmatlas.files import FileError, load
+from svmatlas.gap import AccuracyWarning
 from svmatlas.layers import EngineError
 from svmatlas.ray import Path, ray, segment
 from svmatlas.roc import Frontier, roc_frontier
@@ -17,6 +18,7 @@ from svmatlas.validate import Report
 from svmatlas.version import __version__
 
 __all__ = [
+    "AccuracyWarning",
     "AsymmetricSVC",
     "AsymmetricSVCCV",
     "Atlas",

@@ -14,13 +14,14 @@ from svmatlas.columns import Columns
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, Region
 from svmatlas.features import decision_values
 from svmatlas.files import export, save
+from svmatlas.gap import user_gaps, warn_if_inaccurate
 from svmatlas.layers import states_of
 from svmatlas.limits import Limit, first_limit, way_to
 from svmatlas.locate import NOWHERE, Locator
 from svmatlas.mesh import Mesh
 from svmatlas.messages import shown
 from svmatlas.problem import DROPPED, ZERO, Bounds, Problem, check_rows, make_region
-from svmatlas.solve import ALARM, Solution, solution_maps, solve, solve_exactly
+from svmatlas.solve import ALARM, Solution, choose, is_doubtful, is_far, smaller_costs, solution_maps, solve
 from svmatlas.validate import Report, validate
 
 if TYPE_CHECKING:
@@ -93,8 +94,9 @@ class Facet:
 SEARCHED = 512
 """Facets nearby that are tried then."""
 
-LOST = 1e-6
-"""Relative duality gap beyond which costs are taken to lie outside the explored part of a partial atlas."""
+LOST = 1e-9
+"""Relative duality gap beyond which costs are taken to lie outside the explored part of a partial atlas: rounding and bad
+conditioning leave less, and just outside a facet its solution is almost right."""
 
 
 class Atlas:
@@ -287,7 +289,7 @@ class Atlas:
             neighbours=np.where(beside[:, 0] == f, beside[:, 1], beside[:, 0]),
             alpha=problem.row_alpha(unit * alpha, np.array([1.0, 0, 0]), np.array([0, 1.0, 0])),
             coef=coef,
-            intercept=problem.features.intercept(unit * beta) if intercept is None else intercept,
+            intercept=problem.features.intercept(problem.features.expand(unit * beta)) if intercept is None else intercept,
         )
 
     # Solutions
@@ -296,8 +298,8 @@ class Atlas:
         """Number of the facet at some costs: an int for a pair of scalars, an array for arrays.
 
         Of several facets that meet at these costs, on an edge or a vertex, it is the one with the lowest number (where the
-        edge is there by a split tie only: one of them). Facets that are ties are never given. At infinite costs it is the
-        facet where the way there ends: see :meth:`coef`.
+        edge is there by a split tie only: one of them). A facet that is a tie is given only if no other has the solution. At
+        infinite costs it is the facet where the way there ends: see :meth:`coef`.
 
         Parameters
         ----------
@@ -335,8 +337,10 @@ class Atlas:
         (p, q), scalar = self._check_costs(C_pos, C_neg)
         finite = np.isfinite(p) & np.isfinite(q)
         alpha = np.empty((p.size, self._problem.point.size))
-        share = self._solve(self._problem.homogeneous(p[finite], q[finite])).share
-        alpha[finite] = self._problem.spread_alpha(share, p[finite], q[finite])
+        c = self._problem.homogeneous(p[finite], q[finite])
+        solution = self._solve(c)
+        warn_if_inaccurate(user_gaps(self._problem, solution, c), p[finite], q[finite])
+        alpha[finite] = self._problem.spread_alpha(solution.share, p[finite], q[finite])
         for k in np.flatnonzero(~finite):
             alpha[k] = self._problem.row_alpha(self._far(p[k], q[k]).alpha[None], p[k : k + 1], q[k : k + 1])[0]
         return alpha[0] if scalar else alpha
@@ -383,8 +387,8 @@ class Atlas:
             weights, scalar = self._weights(C_pos, C_neg)
             _, intercept = self.columns.user_weights(*weights)
         else:
-            beta, _, scalar = self._models(C_pos, C_neg)
-            intercept = self._problem.features.intercept(beta)
+            (z,), scalar = self._models(C_pos, C_neg)
+            intercept = self._problem.features.intercept(z)
         return float(intercept[0]) if scalar else intercept
 
     def decision_function(self, X: Any, C_pos: Any, C_neg: Any) -> Floats:
@@ -410,8 +414,8 @@ class Atlas:
             (coef, intercept), scalar = self._weights(C_pos, C_neg)
             values = decision_values(X, coef.T, intercept).T
         else:
-            beta, _, scalar = self._models(C_pos, C_neg)
-            values = features.decide(X, beta)
+            (z,), scalar = self._models(C_pos, C_neg)
+            values = features.decide(X, z)
         return values[0] if scalar else values
 
     def _check_rows(self, X: Any) -> Any:
@@ -445,7 +449,7 @@ class Atlas:
             degree=features.kernel.degree, coef0=features.kernel.coef0,
         )  # fmt: skip
         model.n_features_in_ = features.n_features
-        model._take(self._problem, self._solution(C_pos, C_neg), model.C_pos, model.C_neg)
+        model._take(self._problem, self._solution(C_pos, C_neg), model.C_pos, model.C_neg)._checked()
         return self.columns.before(model)
 
     def _solution(self, C_pos: float, C_neg: float) -> Solution:
@@ -459,22 +463,32 @@ class Atlas:
         """Coefficients and intercepts of a linear kernel for standardised rows, and whether the costs are scalars."""
         if not self._problem.features.linear:
             raise ValueError("there are coefficients for the linear kernel only: use decision_function or alpha")
-        beta, lossless, scalar = self._models(C_pos, C_neg)
-        return self._problem.weights_of(beta, lossless), scalar
+        (coef, intercept), scalar = self._models(C_pos, C_neg)
+        return (coef, intercept), scalar
 
-    def _models(self, C_pos: Any, C_neg: Any) -> tuple[Floats, npt.NDArray[np.bool_], bool]:
-        """Internal weights, the points that are not inside the margin, and whether the costs are scalars."""
+    def _models(self, C_pos: Any, C_neg: Any) -> tuple[tuple[Floats, ...], bool]:
+        """What is reported (see ``Problem.report``), and whether the costs are scalars."""
         (p, q), scalar = self._check_costs(C_pos, C_neg)
         finite = np.isfinite(p) & np.isfinite(q)
-        solution = self._solve(self._problem.homogeneous(p[finite], q[finite]))
+        weights = self._report(p[finite], q[finite])
         if finite.all():
-            return solution.beta, solution.lossless, scalar
-        beta, lossless = np.empty((p.size, solution.beta.shape[1])), np.empty((p.size, solution.lossless.shape[1]), dtype=bool)
-        beta[finite], lossless[finite] = solution.beta, solution.lossless
+            return weights, scalar
+        models = tuple(np.empty((p.size, *array.shape[1:])) for array in weights)
+        for model, array in zip(models, weights, strict=True):
+            model[finite] = array
         for k in np.flatnonzero(~finite):
             far = self._far(p[k], q[k])
-            beta[k], lossless[k] = far.beta, far.lossless
-        return beta, lossless, scalar
+            for model, array in zip(models, self._problem.report(far.beta[None], far.lossless[None]), strict=True):
+                model[k] = array[0]
+        return models, scalar
+
+    def _report(self, p: Floats, q: Floats) -> tuple[Floats, ...]:
+        """What is reported of the solutions at finite costs; with a warning where that is inaccurate."""
+        c = self._problem.homogeneous(p, q)
+        solution = self._solve(c)
+        weights = self._problem.report(solution.beta, solution.lossless)
+        warn_if_inaccurate(user_gaps(self._problem, solution, c, weights), p, q)
+        return weights
 
     def _far(self, p: float, q: float) -> Limit:
         """The solution at costs of which one or both are infinite."""
@@ -483,7 +497,19 @@ class Atlas:
         limit = first_limit(self._problem.data, self._region, on_the_way, way)
         if limit is None or (not self.complete and limit.violation > LOST):
             raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
+        gap = max(limit.violation, self._gap_on_the_way(limit.facet, way.stops))
+        warn_if_inaccurate(np.array([gap]), np.array([p]), np.array([q]))
         return limit
+
+    def _gap_on_the_way(self, facet: int, stops: Floats) -> float:
+        """Relative duality gap on the user's rows at the first of some costs on the way to infinity where a facet is right."""
+        if self._problem.features.factor is None:
+            return 0.0
+        states = np.repeat(self._states(np.array([facet])), len(stops), axis=0)
+        solution = solve(self._problem.data, self._region, states, stops)
+        right = np.flatnonzero(solution.gap <= ALARM)[:1]
+        first = Solution(*(array[right] for array in solution))  # type: ignore[arg-type]
+        return float(np.max(user_gaps(self._problem, first, stops[right]), initial=0.0))
 
     def _along(self, stops: Floats) -> Iterator[int]:
         """The facets at some homogeneous costs, each once, then those nearby."""
@@ -495,36 +521,60 @@ class Atlas:
                     yield f
 
     def _solve(self, c: Floats) -> Solution:
-        """Solutions at homogeneous costs (n, 3)."""
-        solution = solve(self._problem.data, self._region, self._states(self._locate(c)), c)
-        for k in np.flatnonzero(solution.gap > ALARM):
-            _, better = self._search(c[k])
-            if better.gap[0] < solution.gap[k]:
-                for array, value in zip(solution, better, strict=True):
-                    array[k] = value[0]
+        """Solutions at homogeneous costs (n, 3); ValueError if some are outside the explored part."""
+        facets, solution = self._settle(c)
+        self._check_explored(c, facets == NOWHERE)
         return solution
 
     def _locate(self, c: Floats) -> Ints:
-        """Facets at homogeneous costs."""
+        """Facets at homogeneous costs (n, 3); ValueError if some are outside the explored part."""
         facets = self._locator(c)
-        for k in np.flatnonzero(facets == NOWHERE):
-            facets[k], solution = self._search(c[k])
-            if not self.complete and solution.gap[0] > LOST:
-                p, q, l = self._problem.to_user(c[k])
-                raise ValueError(f"costs ({p / l:g}, {q / l:g}) are outside the explored part of this partial atlas")
+        doubtful = is_far(c) | (facets == NOWHERE) | (not self.complete)
+        facets[doubtful] = self._settle(c[doubtful])[0]
+        self._check_explored(c, facets == NOWHERE)
         return facets
 
-    def _search(self, point: Floats) -> tuple[int, Solution]:
-        """The facet nearby whose solution at a point has the smallest gap, and that solution, if need be exactly."""
-        near = self._locator.near(point, SEARCHED)
-        data, states = self._problem.data, self._states(near)
-        trials = solve(data, self._region, states, np.repeat(point[None], near.size, axis=0))
-        best = int(np.argmin(trials.gap))
-        solution = Solution(*(array[best : best + 1] for array in trials))  # type: ignore[arg-type]
-        if solution.gap[0] > ALARM:
-            exact = solve_exactly(data, self._region, states[best], point)
-            solution = exact if exact.gap[0] < solution.gap[0] else solution
-        return int(near[best]), solution
+    def _settle(self, c: Floats) -> tuple[Ints, Solution]:
+        """Facets at homogeneous costs (n, 3), and the solutions there.
+
+        It is the gap, or far out exact arithmetic, that says what is right: the way through the mesh is led by corners in
+        doubles. NOWHERE is told of costs in a partial atlas where no explored facet nearby has a solution.
+        """
+        facets = self._locator(c)
+        first = np.where(facets == NOWHERE, self._locator.true[0], facets)
+        solution = solve(self._problem.data, self._region, self._states(first), c)
+        for k in np.flatnonzero(is_doubtful(solution, c)):
+            first[k], better = self._search(c[k], int(first[k]))
+            for array, value in zip(solution, better, strict=True):
+                array[k] = value[0]
+        lost = solution.gap > LOST
+        return np.where(lost & (not self.complete), NOWHERE, first), solution
+
+    def _search(self, point: Floats, first: int) -> tuple[int, Solution]:
+        """The facet at homogeneous costs and the solution there, from ``first``, facets at smaller costs, and those nearby."""
+        tried: list[int] = []
+
+        def groups() -> Iterator[npt.NDArray[np.int8]]:
+            for facets in self._candidates(point, first):
+                new = [f for f in dict.fromkeys(facets.tolist()) if f != NOWHERE and f not in tried]
+                tried.extend(new)
+                if new:
+                    yield self._states(np.array(new))
+
+        best, solution = choose(self._problem.data, self._region, groups(), point)
+        return tried[best], solution
+
+    def _candidates(self, point: Floats, first: int) -> Iterator[Ints]:
+        yield np.array([first])
+        if is_far(point[None])[0]:
+            yield self._locator(smaller_costs(point))
+        yield self._locator.near(point, SEARCHED)
+        yield self._locator.near_ties(point)
+
+    def _check_explored(self, c: Floats, lost: npt.NDArray[np.bool_]) -> None:
+        if np.any(lost):
+            p, q, l = self._problem.to_user(c[np.argmax(lost)])
+            raise ValueError(f"costs ({p / l:g}, {q / l:g}) are outside the explored part of this partial atlas")
 
     @cached_property
     def _region(self) -> Region:

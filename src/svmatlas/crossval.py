@@ -152,7 +152,7 @@ class AsymmetricSVCCV(_SVC):
         if not self.refit:
             return self
         problem = self._problem(X, y, sample_weight, random_state=0)
-        return self._take(problem, solve_at(problem, self.C_pos_, self.C_neg_, limit), self.C_pos_, self.C_neg_)
+        return self._take(problem, solve_at(problem, self.C_pos_, self.C_neg_, limit), self.C_pos_, self.C_neg_)._checked()
 
 
 def _shares(folds: Folds) -> Floats:

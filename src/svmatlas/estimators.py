@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from numbers import Real
 from typing import Any, Self
 
@@ -14,12 +15,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from svmatlas.atlas import Atlas
 from svmatlas.explore import explore
+from svmatlas.facet import L
 from svmatlas.features import decision_values
+from svmatlas.gap import combination, user_gaps, warn_if_inaccurate
 from svmatlas.messages import shown
 from svmatlas.problem import MULTICLASS, Problem, check_bounds, make_problem, make_region
-from svmatlas.solve import ALARM, Solution, solve, solve_exactly
+from svmatlas.solve import Solution, choose, is_doubtful, solve
 from svmatlas.stopping import Limit, stoppable
-from svmatlas.walk import state_at
+from svmatlas.walk import state_at, states_below
 
 Floats = npt.NDArray[np.float64]
 
@@ -30,9 +33,9 @@ def solve_at(problem: Problem, C_pos: float, C_neg: float, limit: Limit) -> Solu
     state = state_at(problem, C_pos, C_neg, limit)
     c = problem.homogeneous(np.array([C_pos]), np.array([C_neg]))
     solution = solve(problem.data, region, state[None], c)
-    if solution.gap[0] > ALARM:
-        exact = solve_exactly(problem.data, region, state, c[0])
-        solution = exact if exact.gap[0] < solution.gap[0] else solution
+    if is_doubtful(solution, c)[0]:
+        below = (smaller[None] for smaller in states_below(problem, c[0], limit))
+        _, solution = choose(problem.data, region, chain([state[None]], below), c[0], limit)
     return solution
 
 
@@ -131,31 +134,22 @@ class _SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             self.coef_, self.intercept_ = problem.weights_of(solution.beta, solution.lossless)
         else:
             self.intercept_ = np.array([features.bias**2 * signed.sum()])
-        self.duality_gap_ = self._gap(problem, alpha)
+        self.duality_gap_ = self._gap(problem, solution)
         return self
 
-    def _gap(self, problem: Problem, alpha: Floats) -> float:
-        """Relative duality gap of the fitted attributes, from the user's rows and not from those of the engine."""
-        first = problem.first_rows
-        if self._kernel.name == "precomputed":
-            held = problem.data.rows * problem.sign[first, None]
-            point = problem.point[self.support_]
-            pull = np.bincount(point[point >= 0], self.dual_coef_[0][point >= 0], first.size) @ held
-            scores = np.ldexp(held @ pull, -2 * problem.features.exponent)
-        else:
-            scores = self._decide(problem.user_rows(first))
-        bounds = problem.weight * np.where(problem.sign > 0, self.C_pos_, self.C_neg_)
-        hinge = np.append(np.maximum(0.0, 1.0 - problem.sign[first] * scores), [1.0, 0.0])  # then ZERO and DROPPED
+    def _checked(self) -> Self:
+        """Itself, with a warning if it is inaccurate."""
+        warn_if_inaccurate(np.array([self.duality_gap_]), np.array([self.C_pos_]), np.array([self.C_neg_]))
+        return self
+
+    def _gap(self, problem: Problem, solution: Solution) -> float:
+        """Relative duality gap of the fitted attributes, on the user's rows."""
+        c = problem.homogeneous(np.array([self.C_pos_]), np.array([self.C_neg_]))
         if problem.features.linear:
-            b = self.intercept_[0] / self.bias if self.bias else 0.0
-            pull = self.dual_coef_[0] @ self.support_vectors_
-            square = self.coef_[0] @ self.coef_[0] + b**2
-            dual_square = pull @ pull + (self.bias * self.dual_coef_.sum()) ** 2
+            weights: tuple[Floats, ...] = self.coef_, self.intercept_
         else:
-            square = dual_square = self.dual_coef_[0] @ np.append(scores, [0.0, 0.0])[problem.point[self.support_]]
-        primal = 0.5 * square + bounds @ hinge[problem.point]
-        dual = alpha.sum() - 0.5 * dual_square
-        return float(abs(primal - dual) / primal) if primal > 0 else 0.0
+            weights = (combination(problem, solution.share, c) / c[:, L, None],)
+        return float(user_gaps(problem, solution, c, weights)[0])
 
 
 class AsymmetricSVC(_SVC):
@@ -258,7 +252,7 @@ class AsymmetricSVC(_SVC):
         with stoppable() as limit:
             problem = self._problem(X, y, sample_weight, random_state=0)
             C_pos, C_neg = self._costs(problem.classes, y)
-            return self._take(problem, solve_at(problem, C_pos, C_neg, limit), C_pos, C_neg)
+            return self._take(problem, solve_at(problem, C_pos, C_neg, limit), C_pos, C_neg)._checked()
 
     def _costs(self, classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[float, float]:
         """The costs of both classes, checked."""
@@ -387,7 +381,7 @@ class AtlasSVC(_SVC):
         check_is_fitted(self, "atlas_")
         solution = self.atlas_._solution(C_pos, C_neg)
         self.C_pos, self.C_neg = C_pos, C_neg
-        return self._take(self.atlas_._problem, solution, float(C_pos), float(C_neg))
+        return self._take(self.atlas_._problem, solution, float(C_pos), float(C_neg))._checked()
 
 
 def _validate(estimator: Any, X: Any, **arguments: Any) -> Any:

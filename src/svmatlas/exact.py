@@ -72,8 +72,8 @@ class ExactProblem:
     def rows(self) -> tuple[list[list[int]], int]:
         """Integer rows and their exponent."""
         flat, e = integers(self.data.rows)
-        r = self.data.rows.shape[1]
-        return [flat[i : i + r] for i in range(0, len(flat), r)], e
+        n, r = self.data.rows.shape
+        return [flat[i * r : (i + 1) * r] for i in range(n)], e
 
     @cached_property
     def targets(self) -> tuple[list[int], int]:
@@ -110,7 +110,7 @@ class ExactFacet:
         x, _ = problem.rows
         target, _ = problem.targets
         self.margin = np.flatnonzero(state == MARGIN).tolist()
-        r = len(x[0])
+        r = problem.data.rows.shape[1]
         pull = []
         for axis in range(2):
             inside = np.flatnonzero((state == INSIDE) & (problem.data.axis == axis)).tolist()
@@ -171,6 +171,22 @@ class ExactFacet:
             alpha[i] = float(sum(v * w for v, w in zip(a, weights, strict=True)))
         columns = zip(*self.beta, strict=True)
         return alpha, np.array([float(sum(v * w for v, w in zip(b, weights, strict=True)) / two**e) for b in columns])
+
+    def is_optimal(self, *costs: npt.NDArray[np.float64]) -> bool:
+        """Does the partition satisfy all conditions of optimality at homogeneous costs?
+
+        With more than one: at the first plus an infinitely small part of the second.
+        """
+        places = [self._in_units(c) for c in costs]
+        states = enumerate(self.state.tolist())
+        lines = (self.line(2 * i + k) for i, s in states for k in (0, 1) if s == MARGIN or k == (s == INSIDE))
+        return all([_dot(line, place) for place in places] >= [0] * len(places) for line in lines)
+
+    def _in_units(self, c: npt.NDArray[np.float64]) -> Line:
+        """Homogeneous costs in the units of the columns, up to a common factor."""
+        (_, e), (_, f), (_, g) = self.problem.rows, self.problem.targets, self.problem.weights
+        (p, q, l), _ = integers(c)
+        return p << f, q << f, l << (g + 2 * e)
 
     def corners(self, codes: list[int]) -> list[Line]:
         """The corners between the edges of a polygon, as integers whose largest is positive."""

@@ -51,6 +51,9 @@ FEW_COLUMNS = 64
 BLOCK = 4096
 """Least number of columns that are made dense at once; more rows take four times their number."""
 
+GRAM_BLOCK = 2**22
+"""Entries of a kernel matrix that are computed at once."""
+
 
 @dataclass(frozen=True, eq=False)
 class Features:
@@ -69,6 +72,12 @@ class Features:
         """Whether there are coefficients."""
         return self.kernel.name == "linear"
 
+    @property
+    def size(self) -> int:
+        """Entries of the distinct rows, or of their kernel matrix."""
+        d = self.X.nnz // max(1, self.origin.size) if issparse(self.X) else self.n_features
+        return max(1, self.origin.size * (d if self.linear else d + self.origin.size))
+
     @cached_property
     def _split(self) -> tuple[Floats, Floats]:
         """QR of the factor: Q (m, r) and R (r, r)."""
@@ -76,11 +85,31 @@ class Features:
         q, r = np.linalg.qr(self.factor)
         return q, r
 
-    def _expand(self, beta: Floats) -> Floats:
-        """The shortest z (n, m) with beta = F'z for weights (n, r), in the user's units."""
+    def expand(self, beta: Floats) -> Floats:
+        """The shortest z (n, m) with beta = F'z for weights (n, r), in internal units."""
         q, r = self._split
-        z: Floats = np.ldexp(np.transpose(q @ solve_triangular(r, beta.T, trans="T")), 2 * self.exponent)
+        z: Floats = np.transpose(q @ solve_triangular(r, beta.T, trans="T"))
         return z
+
+    def _expand(self, beta: Floats) -> Floats:
+        """The same in the user's units."""
+        return np.ldexp(self.expand(beta), 2 * self.exponent)
+
+    def times_gram(self, z: Floats) -> Floats:
+        """Combinations z (n, m) of the distinct rows times their kernels and the bias constant's, in internal units.
+
+        Of a precomputed kernel there is the factor only, which has these inner products up to rounding.
+        """
+        assert self.factor is not None
+        if self.kernel.name == "precomputed":
+            return np.asarray(z @ self.factor @ self.factor.T)
+        products = np.empty_like(z)
+        size = max(1, GRAM_BLOCK // max(1, z.shape[1]))
+        for k in range(0, z.shape[1], size):
+            gram = self.kernel(self.X[k : k + size], self.X)
+            products[:, k : k + size] = z @ np.ldexp(gram, 2 * self.exponent).T
+        products += np.ldexp(self.bias, self.exponent) ** 2 * z.sum(axis=1, keepdims=True)
+        return products
 
     def weights(self, beta: Floats) -> tuple[Floats, Floats]:
         """Coefficients (n, d) and intercepts (n,) of internal weights (n, r)."""
@@ -102,7 +131,7 @@ class Features:
             return np.ldexp(_augment(X.toarray() if issparse(X) else X, self.bias), self.exponent)
         unit = np.eye(self.factor.shape[1])
         if not self.linear:
-            return np.ascontiguousarray(self.decide(X, unit).T)
+            return np.ascontiguousarray(self.decide(X, self.expand(unit)).T)
         z = self._expand(unit)
         q, r = self._split
         short = self.factor.T - z @ self._products(self.X)
@@ -130,15 +159,15 @@ class Features:
         lengths: Floats = np.sqrt((square @ (coef**2).T + intercept**2).T)
         return lengths
 
-    def intercept(self, beta: Floats) -> Floats:
-        """Intercepts (n,) of a nonlinear kernel: what the bias constant adds to decision values."""
-        added: Floats = self.bias**2 * self._expand(beta).sum(axis=1)
+    def intercept(self, z: Floats) -> Floats:
+        """Intercepts (n,) of combinations z (n, m) by a nonlinear kernel: what the bias constant adds to decision values."""
+        added: Floats = self.bias**2 * np.ldexp(z, 2 * self.exponent).sum(axis=1)
         return added
 
-    def decide(self, X: Any, beta: Floats) -> Floats:
-        """Decision values (n, k) of rows X (k, d) by a nonlinear kernel; X holds the kernels if these are precomputed."""
+    def decide(self, X: Any, z: Floats) -> Floats:
+        """Decision values (n, k) of rows X (k, d) of such combinations; X holds the kernels if these are precomputed."""
         values = X[:, self.origin] if self.kernel.name == "precomputed" else self.kernel(X, self.X)
-        decided: Floats = (values @ self._expand(beta).T + self.intercept(beta)).T
+        decided: Floats = (values @ np.ldexp(z, 2 * self.exponent).T + self.intercept(z)).T
         return decided
 
 
@@ -148,8 +177,8 @@ def lift(scores: Floats, sizes: Floats, lossless: Flags, n_terms: int) -> Floats
     With a cost of 1e6, one rounding error of the score of a point on the margin is a loss of 1e-10; a longer beta costs that
     rounding error only. ``sizes`` are the Euclidean lengths of the terms of the scores.
     """
-    short = 1.0 + LIFT * np.sqrt(n_terms) * sizes - scores
-    factors: Floats = 1.0 + np.max(np.where(lossless, short, 0.0), axis=1, initial=0.0)
+    sure = scores - LIFT * np.sqrt(n_terms) * sizes
+    factors: Floats = 1.0 / np.clip(np.min(np.where(lossless, sure, 1.0), axis=1, initial=1.0), 0.5, 1.0)
     return factors
 
 
@@ -189,6 +218,8 @@ def make_features(X: Any, kernel: Kernel, bias: float, origin: Ints) -> tuple[Fe
         own = _triangle(X, bias, exponent)
     else:
         own = np.ldexp(_augment(X.toarray() if issparse(X) else X, bias), exponent)
+        _check_entries(own)
+    _check_sizes("rows", np.abs(own).max(axis=1, initial=0.0))
     made = _full_rank(own, d if wide else 0)
     factored = wide or made.rows is not own
     return Features(kernel, bias, d, exponent, origin, made.rows if factored else None, X if factored else None), made
@@ -285,6 +316,28 @@ def _full_rank(rows: Floats, wide: int) -> Rows:
     if kappa > WILD:
         raise ValueError(f"rows of X and the bias differ in scale by a factor of {kappa:.0e}: standardise the features")
     return Rows(new, rank, kappa)
+
+
+def _check_entries(rows: Floats) -> None:
+    """The same for columns, and for entries beside the largest one of their column."""
+    sizes = np.abs(rows)
+    largest = sizes.max(axis=0, initial=0.0)
+    _check_sizes("columns", largest)
+    tiny = (sizes > 0) & (sizes < largest / WILD)
+    if np.any(tiny):
+        k = int(np.argmax(tiny.any(axis=0)))
+        raise ValueError(
+            f"entries of column {k} of X differ in scale by more than a factor of {WILD:.0e}: "
+            "standardise the features, or set tiny entries to zero"
+        )
+
+
+def _check_sizes(name: str, sizes: Floats) -> None:
+    """Rows or columns, given by their largest entries, whose products would leave the range of doubles: an error."""
+    sizes = sizes[sizes > 0]
+    if sizes.size and sizes.max() > WILD * sizes.min():
+        factor = np.log10(sizes.max()) - np.log10(sizes.min())
+        raise ValueError(f"{name} of X and the bias differ in scale by a factor of 1e{factor:.0f}: standardise the features")
 
 
 def _check_scales(rows: Floats, rank: int) -> None:

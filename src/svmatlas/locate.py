@@ -144,18 +144,19 @@ class Locator:
         facets = mesh.edge_facets[mesh.facet_edges]
         own = np.repeat(np.arange(mesh.facet_at.size - 1), np.diff(mesh.facet_at))
         self.neighbour = np.where(facets[:, 0] == own, facets[:, 1], facets[:, 0])
-        self.true = np.flatnonzero(~mesh.facet_tie)
+        self.tie = mesh.facet_tie & ~np.all(mesh.facet_tie)  # where there are ties only, these are answered
+        self.true = np.flatnonzero(~self.tie)
         corner = mesh.vertices[mesh.facet_vertices]
         corner = corner / corner.sum(axis=1, keepdims=True)
-        middle = np.add.reduceat(corner, mesh.facet_at[:-1], axis=0) / np.diff(mesh.facet_at)[:, None]
-        self.tree = cKDTree(_flatten(middle[self.true]))
+        self.middle = np.add.reduceat(corner, mesh.facet_at[:-1], axis=0) / np.diff(mesh.facet_at)[:, None]
+        self.tree = cKDTree(_flatten(self.middle[self.true]))
 
     def __call__(self, points: Floats) -> Ints:
         """Facets of homogeneous costs (n, 3); NOWHERE where no explored facet holds them."""
         mesh = self.mesh
         _, nearest = self.tree.query(_flatten(points))
         found: Ints = _walk(
-            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, mesh.facet_tie, self.true[nearest], points
+            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, self.tie, self.true[nearest], points
         )
         for n in np.flatnonzero(found == NOWHERE):
             found[n] = self._search(points[n])
@@ -168,12 +169,21 @@ class Locator:
         around: Ints = np.array(self._around(point, facets[0], count), dtype=np.intp)
         return np.unique(np.concatenate([facets, around]))
 
+    def near_ties(self, point: Floats, count: int = 64) -> Ints:
+        """The ties nearest to a point: in a region that is thinner than the jitter a facet may be taken for one."""
+        ties = np.flatnonzero(self.tie)
+        if ties.size == 0:
+            return ties
+        distance = np.sum((_flatten(self.middle[ties]) - _flatten(point[None])) ** 2, axis=1)
+        nearest: Ints = ties[np.argsort(distance)[:count]]
+        return nearest
+
     def _around(self, point: Floats, start: np.intp, count: int) -> list[int]:
         """True facets, at most so many, that are reached through ties only from the facet that holds a point."""
         mesh, seen = self.mesh, set()
         true: list[int] = []
         waiting = _walk(
-            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, np.zeros_like(mesh.facet_tie),
+            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, np.zeros_like(self.tie),
             np.array([start]), point[None],
         ).tolist()  # fmt: skip
         while waiting and len(true) < count:
@@ -181,7 +191,7 @@ class Locator:
             if f < 0 or f in seen:
                 continue
             seen.add(f)
-            if not mesh.facet_tie[f]:
+            if not self.tie[f]:
                 true.append(f)
             else:
                 waiting += self.neighbour[mesh.facet_at[f] : mesh.facet_at[f + 1]].tolist()

@@ -26,7 +26,7 @@ from scipy.sparse import csr_array, issparse
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
 from svmatlas.columns import Columns, check_names, column_names, standardize_columns
-from svmatlas.facet import CUT, WEIGHT, Data, L, P, Q, Region
+from svmatlas.facet import CUT, NORM, WEIGHT, Data, L, P, Q, Region
 from svmatlas.features import Features, lift, make_features
 from svmatlas.kernels import Kernel, check_gram, make_kernel
 from svmatlas.messages import shown
@@ -48,6 +48,16 @@ JITTER_BITS = 30
 
 SMALL = 2**20
 """Entries of a matrix up to which threads of BLAS are not worth that they wait in a loop for more to do, some 0.03 s."""
+
+LIGHTEST = 1e30
+"""Largest ratio of the weights of two points: products of a few of them stay in the range of doubles."""
+
+WIDEST = 1010
+"""Largest power of two between the user's unit of costs and that of the data, either way: costs around it are doubles."""
+
+FURTHEST = 2.0**300
+"""Largest bound of a region in units of the data, and the inverse of the least one that is not zero: products of three of
+them stay in the range of doubles."""
 
 DROPPED, ZERO = -1, -2
 """In ``Problem.point``: a row of weight zero; a row of zeros, inside the margin at all costs."""
@@ -114,7 +124,10 @@ class Problem:
         """Dual variables (n, n_rows) of the user's rows, from those of the points as shares (n, N) of their bounds."""
         full = np.column_stack([share, np.ones(len(share)), np.zeros(len(share))])  # then the places ZERO and DROPPED
         cost = np.where(self.sign > 0, C_pos[:, None], C_neg[:, None])
-        alpha: Floats = full[:, self.point] * (self.weight * cost)
+        with np.errstate(over="ignore"):
+            alpha: Floats = full[:, self.point] * cost * self.weight
+        if not np.all(np.isfinite(alpha)):
+            raise ValueError(f"dual variables at a cost of {max(C_pos.max(), C_neg.max()):g} are out of range of doubles")
         return alpha
 
     def row_alpha(self, alpha: Floats, C_pos: Floats, C_neg: Floats) -> Floats:
@@ -140,19 +153,36 @@ class Problem:
             rows[held] = np.ldexp(own, -features.exponent)
         return rows
 
-    def weights_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-        """Coefficients (n, d) and intercepts (n,) from internal weights (n, r) of a linear kernel, for standardised rows.
+    def report(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, ...]:
+        """Internal weights (n, r) as they are reported, for standardised rows.
 
-        ``lossless`` (n, n_points) marks the points that are not inside the margin: they are not, either, with the result.
+        ``lossless`` (n, n_points) marks the points that are not inside the margin.
+
+        They are coefficients (n, d) and intercepts (n,), or of a nonlinear kernel the combination (n, m) of the distinct rows.
         """
+        return self.weights_of(beta, lossless) if self.features.linear else (self._combination_of(beta, lossless),)
+
+    def weights_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
+        """Coefficients (n, d) and intercepts (n,) of a linear kernel; lossless points are so with these, too."""
         features = self.features
         coef, intercept = features.weights(beta)
         if features.factor is None:  # the engine's rows are the user's: solve.py has lifted them
             return coef, intercept
-        scores = features.scores(coef, intercept)[:, self.distinct] * np.where(self.data.axis == P, 1.0, -1.0)
         sizes = features.sizes(coef, intercept)[:, self.distinct]
-        factor = lift(scores, sizes, lossless, features.n_features + 1)
+        factor = lift(self._signed(features.scores(coef, intercept)), sizes, lossless, features.n_features + 1)
         return coef * factor[:, None], intercept * factor
+
+    def _combination_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> Floats:
+        """The combination of the distinct rows, in internal units, by a nonlinear kernel; likewise."""
+        z = self.features.expand(beta)
+        sizes = np.linalg.norm(z, axis=1)[:, None] * self.data.point[NORM].max(initial=0.0) ** 2  # at least those of the terms
+        factor = lift(self._signed(self.features.times_gram(z)), sizes, lossless, z.shape[1])
+        return z * factor[:, None]
+
+    def _signed(self, scores: Floats) -> Floats:
+        """Scores (n, n_points) of the points from decision values (n, m) of the distinct rows."""
+        signed: Floats = scores[:, self.distinct] * np.where(self.data.axis == P, 1.0, -1.0)
+        return signed
 
 
 def make_problem(
@@ -187,15 +217,14 @@ def make_problem(
     with limit_blas() if X.shape[0] * X.shape[1] < SMALL else nullcontext():
         features, made = make_features(X, chosen, bias, origin)
     point, distinct = _points(number, sign, np.all(made.rows == 0, axis=1))
-    total: Floats = np.bincount(point[point >= 0], weights=weight[point >= 0], minlength=distinct.size).astype(float)
-    shift = -int(np.frexp(total.max())[1]) if total.size else 0
+    total, shift = _total_weights(point, weight, distinct.size)
     random = check_random_state(random_state)
     side = np.zeros(distinct.size)
     side[point[point >= 0]] = sign[point >= 0]
     rows = made.rows[distinct] * side[:, None]
-    data = _data(rows, made.rank, made.kappa, side, np.ldexp(total, shift), random)
+    data = _data(rows, made.rank, made.kappa, side, total, random)
     seed = int(random.randint(2**31))
-    exponent = -2 * features.exponent - shift
+    exponent = _check_unit(-2 * features.exponent - shift)
     return Problem(data, features, columns, classes, point, weight, sign, distinct, exponent, seed)
 
 
@@ -287,6 +316,32 @@ def _points(
     return point, number[held[first[order]]]
 
 
+def _total_weights(point: npt.NDArray[np.intp], weight: Floats, n_points: int) -> tuple[Floats, int]:
+    """Weights of the points, the largest between 1/2 and 1, and the power of two that they were multiplied with."""
+    held = point >= 0
+    if not held.any():
+        return np.zeros(0), 0
+    first = -int(np.frexp(weight[held].max())[1])  # sums of weights do not overflow
+    total: Floats = np.bincount(point[held], weights=np.ldexp(weight[held], first), minlength=n_points).astype(float)
+    if total.max() > LIGHTEST * total.min():
+        raise ValueError(
+            f"sample_weight: the weights of rows differ by more than a factor of {LIGHTEST:.0e}: give those that hardly count "
+            "the weight zero"
+        )
+    second = -int(np.frexp(total.max())[1])
+    return np.ldexp(total, second), first + second
+
+
+def _check_unit(exponent: int) -> int:
+    """The power of two between the units of costs; ValueError if the costs that matter are not doubles."""
+    if abs(exponent) > WIDEST:
+        raise ValueError(
+            f"models of these data change at costs of around 1e{-exponent * np.log10(2):.0f}, which is out of range: "
+            "standardise the features, and scale sample_weight"
+        )
+    return exponent
+
+
 def _data(rows: Floats, rank: int, kappa: float, sign: Floats, weight: Floats, random: Any) -> Data:
     n = rows.shape[0]
     constant = rows[:, -1] * sign if rows.size else np.zeros(1)  # the column of the bias
@@ -325,7 +380,7 @@ def check_bounds(region: Any) -> Bounds:
 
 def make_region(bounds: Bounds, cost_exponent: int) -> Region:
     """The polygon of a box of costs, in internal units, its sides in order: C- >= lo, C+ <= hi, C- <= hi, C+ >= lo."""
-    (p_lo, p_hi), (q_lo, q_hi) = (tuple(np.ldexp(b, cost_exponent).tolist()) for b in bounds)
+    (p_lo, p_hi), (q_lo, q_hi) = (_scale_bounds(pair, cost_exponent) for pair in bounds)
     sides = [(0.0, 1.0, -q_lo)]
     corners = []
     if np.isfinite(p_hi):
@@ -348,6 +403,20 @@ def make_region(bounds: Bounds, cost_exponent: int) -> Region:
     lines = np.array(sides) + 0.0
     kinds = np.array([axis.get(tuple(s), -1) for s in lines.tolist()], dtype=np.int8)
     return Region(lines, np.array(corners), kinds, np.arange(len(lines)))
+
+
+def _scale_bounds(pair: tuple[float, float], cost_exponent: int) -> tuple[float, float]:
+    """Bounds of one cost in internal units."""
+    with np.errstate(over="ignore", under="ignore"):
+        low, high = np.ldexp(pair, cost_exponent).tolist()
+    for given, value in zip(pair, (low, high), strict=True):
+        if not (given in {0.0, np.inf} or 1 / FURTHEST <= value <= FURTHEST):
+            unit = float(np.ldexp(1.0, int(np.clip(-cost_exponent, -1000, 1000))))
+            raise ValueError(
+                f"region: a bound of {given:g} is out of range, where costs of around {unit:.0e} matter by the scale of the "
+                "data: use 0 or infinity"
+            )
+    return low, high
 
 
 def make_tile(bounds: Bounds, cost_exponent: int, whole: Region) -> Region:

@@ -16,14 +16,15 @@ import numpy.typing as npt
 from svmatlas.atlas import Partition
 from svmatlas.compiled import entry
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, L, P, Q, Region
+from svmatlas.gap import user_gaps, warn_if_inaccurate
 from svmatlas.guess import guess
 from svmatlas.layers import cross
 from svmatlas.messages import shown
 from svmatlas.problem import Problem, check_bounds, make_problem, make_region
 from svmatlas.progress import make_bar
-from svmatlas.solve import ALARM, Solution, solve, solve_exactly
+from svmatlas.solve import STEPS, Solution, choose, is_doubtful, is_far, solve
 from svmatlas.stopping import Limit, stoppable
-from svmatlas.walk import Steps, Walker, line_across, line_between, state_at, tidy
+from svmatlas.walk import Steps, Walker, line_across, line_between, state_at, states_below, tidy
 
 __all__ = ["Path", "ray", "segment", "state_at"]
 
@@ -134,11 +135,13 @@ class Path:
         """Dual variables of the user's rows, (N,) or (n, N). Where they are not unique: one valid choice."""
         values, scalar = self._check(C)
         pos, neg = self._line.costs(values)
-        parts = [
-            self._problem.spread_alpha(self._solve(values[part]).share, pos[part], neg[part])
-            for part in self._batches(values.size)
-        ]
-        alpha = np.concatenate(parts)
+        shares, gaps = [], []
+        for part in self._batches(values.size):
+            solution, c = self._solve(values[part])
+            shares.append(solution.share)
+            gaps.append(user_gaps(self._problem, solution, c))
+        warn_if_inaccurate(np.concatenate(gaps), pos, neg)
+        alpha = self._problem.spread_alpha(np.concatenate(shares), pos, neg)
         return alpha[0] if scalar else alpha
 
     def coef(self, C: Any) -> Floats:
@@ -153,8 +156,12 @@ class Path:
 
     def _weights(self, C: Any) -> tuple[Floats, Floats, bool]:
         values, scalar = self._check(C)
-        solutions = [self._solve(values[part]) for part in self._batches(values.size)]
-        parts = [self._problem.weights_of(solution.beta, solution.lossless) for solution in solutions]
+        parts, gaps = [], []
+        for part in self._batches(values.size):
+            solution, c = self._solve(values[part])
+            parts.append(self._problem.weights_of(solution.beta, solution.lossless))
+            gaps.append(user_gaps(self._problem, solution, c, parts[-1]))
+        warn_if_inaccurate(np.concatenate(gaps), *self._line.costs(values))
         coef, intercept = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
         return coef, intercept, scalar
 
@@ -162,29 +169,32 @@ class Path:
         size = max(1, BATCH // max(1, self._problem.n_points))
         return [slice(k, k + size) for k in range(0, max(n, 1), size)]
 
-    def _solve(self, values: Floats) -> Solution:
-        """Solutions at some parameters."""
+    def _solve(self, values: Floats) -> tuple[Solution, Floats]:
+        """Solutions at some parameters, and the homogeneous costs there."""
         c = self._problem.homogeneous(*self._line.costs(values))
         pieces = self._pieces(values)
         solution = solve(self._problem.data, self._region, self._states(pieces), c)
-        for k in np.flatnonzero(solution.gap > ALARM):
-            better = self._search(int(pieces[k]), c[k])
-            if better.gap[0] < solution.gap[k]:
-                for array, value in zip(solution, better, strict=True):
-                    array[k] = value[0]
-        return solution
+        for k in np.flatnonzero(is_doubtful(solution, c)):
+            better = self._search(int(pieces[k]), float(values[k]), c[k])
+            for array, value in zip(solution, better, strict=True):
+                array[k] = value[0]
+        return solution, c
 
-    def _search(self, piece: int, c: Floats) -> Solution:
-        """The solution of least gap of the pieces nearby, if need be exactly."""
-        near = np.arange(max(0, piece - TRIED), min(self.breakpoints.size, piece + TRIED) + 1)
-        states = self._states(near)
-        trials = solve(self._problem.data, self._region, states, np.repeat(c[None], near.size, axis=0))
-        best = int(np.argmin(trials.gap))
-        solution = Solution(*(array[best : best + 1] for array in trials))  # type: ignore[arg-type]
-        if solution.gap[0] > ALARM:
-            exact = solve_exactly(self._problem.data, self._region, states[best], c)
-            solution = exact if exact.gap[0] < solution.gap[0] else solution
-        return solution
+    def _search(self, piece: int, value: float, c: Floats) -> Solution:
+        """The solution at a parameter and its homogeneous costs, from its piece, those at smaller costs, and those nearby."""
+        data = self._problem.data
+        return choose(data, self._region, self._candidates(piece, value, c), c)[1]
+
+    def _candidates(self, piece: int, value: float, c: Floats) -> Iterator[States]:
+        """Partitions that may be right, in groups."""
+        yield self._states(np.array([piece]))
+        far = bool(is_far(c[None])[0])
+        if far:
+            shares = np.ldexp(1.0, [-step for step in STEPS])
+            yield self._states(np.unique(self._pieces(self.start + (value - self.start) * shares)))
+        yield self._states(np.arange(max(0, piece - TRIED), min(self.breakpoints.size, piece + TRIED) + 1))
+        if far:
+            yield from (state[None] for state in states_below(self._problem, c))
 
     def _pieces(self, values: Floats) -> Ints:
         """Number of events before each parameter, those at it included."""

@@ -8,7 +8,7 @@
 - ``kkt``: at every corner of every facet its partition satisfies all conditions of optimality (of the jittered data, whose
   vertices these are), in doubles, or else in exact arithmetic; they are affine, so they hold in all of the facet. With
   coverage: the solution is right everywhere.
-- ``gap``: relative duality gap at random costs, of the solution as it is reported.
+- ``gap``: relative duality gap at random costs, of the solution as the map has it, and on the user's rows as it is reported.
 """
 
 from __future__ import annotations
@@ -26,10 +26,13 @@ from sklearn.utils import check_random_state
 from svmatlas.compiled import caller, entry, kernel, largest
 from svmatlas.exact import ExactFacet, ExactProblem, rounded
 from svmatlas.facet import INSIDE, MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, P
+from svmatlas.gap import INACCURATE, user_gaps
 from svmatlas.layers import BOUNDARY, OPEN
+from svmatlas.locate import NOWHERE
 from svmatlas.maps import affine_maps
 from svmatlas.mesh import Mesh
 from svmatlas.progress import make_bar
+from svmatlas.solve import Solution
 from svmatlas.stopping import Limit, stoppable
 
 if TYPE_CHECKING:
@@ -55,6 +58,9 @@ POLISH = 1e-10
 MOST_EXACT = 64
 """Facets of a block that are checked in exact arithmetic where doubles find a violation: these are few, or all is lost."""
 
+MEASURED, FEWEST = 2**32, 16
+"""Entries of the user's rows, over all costs, from which gaps are measured, some seconds; and the least number of costs."""
+
 CHUNK, BLOCK = 128, 8192
 """Facets whose conditions are checked at once: some (128, 3, N) arrays; and those whose partitions are found at once."""
 
@@ -70,6 +76,7 @@ class Report:
     complete: bool
     coverage: float
     max_gap: float
+    max_user_gap: float
     max_kkt: float
     n_open_edges: int
     euler: int
@@ -91,6 +98,7 @@ class Report:
             f"  Euler's formula V - E + F = {self.euler}",
             f"  largest KKT violation at a corner  {self.max_kkt:.1e}",
             f"  largest relative duality gap       {self.max_gap:.1e}  ({self.n_costs} random costs)",
+            f"  ... on the rows as they were given {self.max_user_gap:.1e}",
             f"  predicates beyond doubles          {self.n_refined} in double-double, {self.n_exact} in exact integers",
         ]
         return "\n".join(lines + [f"  fault: {fault}" for fault in self.faults])
@@ -110,11 +118,13 @@ def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_j
     coverage, turned = _coverage(atlas)
     faults += [f"facet {f} is turned over" for f in turned[:5]]
     kkt, worst = _check_kkt(atlas, progress, n_jobs, limit)
-    gap, at = _check_gap(atlas, n_costs, random_state)
+    (gap, at), (own_gap, own_at) = _check_gap(atlas, n_costs, random_state)
     if kkt > KKT_TOLERANCE:
         faults.append(f"facet {worst} violates a condition of optimality by {kkt:.1e}")
     if gap > GAP_TOLERANCE:
         faults.append(f"the duality gap at costs {at} is {gap:.1e}")
+    if own_gap > INACCURATE:
+        faults.append(f"the duality gap at costs {own_at} on the given rows is {own_gap:.1e}: standardise the features")
     if atlas.complete:
         if n_open:
             faults.append(f"edge {int(np.argmax(np.any(mesh.edge_facets == OPEN, axis=1)))} is open")
@@ -123,7 +133,7 @@ def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_j
         if abs(coverage - 1) > max(COVERAGE_TOLERANCE, _rounding(atlas)):
             faults.append(f"the facets cover {coverage:.12f} of the region")
     return Report(
-        not faults, atlas.complete, coverage, gap, kkt, n_open, int(euler), atlas.n_facets, int(mesh.facet_tie.sum()),
+        not faults, atlas.complete, coverage, gap, own_gap, kkt, n_open, int(euler), atlas.n_facets, int(mesh.facet_tie.sum()),
         atlas.n_edges, atlas.n_vertices, n_costs, atlas.n_refined, atlas.n_exact, faults,
     )  # fmt: skip
 
@@ -316,22 +326,27 @@ def _check_kkt(atlas: Atlas, progress: bool, n_jobs: int | None, limit: Limit) -
     return worst, where
 
 
-def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> tuple[float, tuple[float, float] | None]:
-    """The largest relative duality gap at random costs, and where."""
+def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> list[tuple[float, tuple[float, float]]]:
+    """The largest relative duality gap at random costs, and where: on the rows of the engine, and on the user's."""
     problem, random = atlas._problem, check_random_state(random_state)
     p, q = (
         _draw(bounds, float(np.ldexp(1.0, int(np.clip(-problem.cost_exponent, -1000, 1000)))), n_costs, random)
         for bounds in atlas.region
     )
     c = problem.homogeneous(p, q)
-    if not atlas.complete:
-        held = atlas._locator(c) >= 0
-        p, q, c = p[held], q[held], c[held]
-        if p.size == 0:
-            return 0.0, None
-    gaps = atlas._solve(c).gap
-    worst = int(np.argmax(gaps))
-    return float(gaps[worst]), (float(p[worst]), float(q[worst]))
+    facets, solution = atlas._settle(c)
+    explored = np.flatnonzero(facets != NOWHERE)
+    some = explored[: max(FEWEST, MEASURED // problem.features.size)]
+    own = user_gaps(problem, Solution(*(array[some] for array in solution)), c[some])  # type: ignore[arg-type]
+    return [_largest_at(gaps, p[at], q[at]) for gaps, at in ((solution.gap[explored], explored), (own, some))]
+
+
+def _largest_at(gaps: Floats, p: Floats, q: Floats) -> tuple[float, tuple[float, float]]:
+    """The largest gap and its costs; zero if there are none."""
+    if gaps.size == 0:
+        return 0.0, (0.0, 0.0)
+    k = int(np.argmax(gaps))
+    return float(gaps[k]), (float(p[k]), float(q[k]))
 
 
 def _draw(bounds: tuple[float, float], unit: float, n: int, random: Any) -> Floats:

@@ -78,6 +78,7 @@ from svmatlas.polygon import (
 )
 from svmatlas.problem import Problem
 from svmatlas.record import make_memory, make_record
+from svmatlas.solve import smaller_costs
 from svmatlas.stopping import NEVER, TICK, Limit, Pace
 from svmatlas.threads import limit_blas
 
@@ -532,10 +533,20 @@ def line_across(line: Floats, c: Floats) -> Floats:
 
 def state_at(problem: Problem, C_pos: float, C_neg: float, limit: Limit = NEVER) -> States:
     """Partition of a facet at finite costs: a guess that is certainly right, or else the end of the ray to them."""
+    return _state_at(problem, problem.homogeneous(np.array([C_pos]), np.array([C_neg]))[0], limit)
+
+
+def states_below(problem: Problem, c: Floats, limit: Limit = NEVER) -> Iterator[States]:
+    """The partitions at costs that are smaller than given large ones (3,), where the jitter does no harm."""
+    for smaller in smaller_costs(c):
+        yield _state_at(problem, smaller, limit)
+
+
+def _state_at(problem: Problem, c: Floats, limit: Limit) -> States:
+    """The same at homogeneous costs (3,)."""
     state = np.full(problem.n_points, INSIDE, dtype=np.int8)
-    if C_pos == C_neg == 0:
+    if c[P] == c[Q] == 0:
         return state
-    c = problem.homogeneous(np.array([C_pos]), np.array([C_neg]))[0]
     line = tidy(np.array([c[Q], -c[P], 0.0]))
     walker = Walker(problem, np.array([line, line_across(line, c)]), limit)
     with limit_blas():
