@@ -441,15 +441,10 @@ class Atlas:
             ``StandardScaler`` and an ``AsymmetricSVC``.
 
         """
-        from svmatlas.estimators import AsymmetricSVC
+        from svmatlas.estimators import make_classifier
 
-        features = self._problem.features
-        model = AsymmetricSVC(
-            float(C_pos), float(C_neg), bias=features.bias, kernel=features.kernel.name, gamma=features.kernel.gamma,
-            degree=features.kernel.degree, coef0=features.kernel.coef0,
-        )  # fmt: skip
-        model.n_features_in_ = features.n_features
-        model._take(self._problem, self._solution(C_pos, C_neg), model.C_pos, model.C_neg)._checked()
+        solution = self._solution(C_pos, C_neg)
+        model = make_classifier(self._problem, solution, float(C_pos), float(C_neg))._checked()
         return self.columns.before(model)
 
     def _solution(self, C_pos: float, C_neg: float) -> Solution:

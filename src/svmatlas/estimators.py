@@ -39,13 +39,6 @@ def solve_at(problem: Problem, C_pos: float, C_neg: float, limit: Limit) -> Solu
     return solution
 
 
-def decide_at(problem: Problem, X: Any, C_pos: float, C_neg: float, limit: Limit) -> Floats:
-    """Decision values of rows by the classifier that is fitted to a problem with given costs."""
-    kernel = problem.features.kernel
-    model = AsymmetricSVC(bias=problem.features.bias, kernel=kernel.name)
-    return model._take(problem, solve_at(problem, C_pos, C_neg, limit), C_pos, C_neg)._decide(X)
-
-
 class _SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """What both classifiers share: predictions from fitted attributes, and these from a solution."""
 
@@ -150,6 +143,17 @@ class _SVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         else:
             weights = (combination(problem, solution.share, c) / c[:, L, None],)
         return float(user_gaps(problem, solution, c, weights)[0])
+
+
+def make_classifier(problem: Problem, solution: Solution, C_pos: float, C_neg: float) -> AsymmetricSVC:
+    """The classifier with the solution of a problem at given costs."""
+    features = problem.features
+    model = AsymmetricSVC(
+        C_pos, C_neg, bias=features.bias, kernel=features.kernel.name, gamma=features.kernel.gamma,
+        degree=features.kernel.degree, coef0=features.kernel.coef0,
+    )  # fmt: skip
+    model.n_features_in_ = features.n_features
+    return model._take(problem, solution, C_pos, C_neg)
 
 
 class AsymmetricSVC(_SVC):

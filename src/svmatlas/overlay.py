@@ -16,8 +16,9 @@ import numpy.typing as npt
 from svmatlas.arrangement import EQUAL, Box, Judge
 from svmatlas.cells import Cell
 from svmatlas.curves import ZERO, Collector, Curves, Tile
-from svmatlas.estimators import decide_at
+from svmatlas.estimators import make_classifier, solve_at
 from svmatlas.explore import count_jobs, first_state
+from svmatlas.features import decision_values
 from svmatlas.folds import Folds, check_scorable
 from svmatlas.problem import Bounds, Problem, make_problem, make_region
 from svmatlas.progress import show
@@ -43,11 +44,22 @@ class Holdout(NamedTuple):
 
     problem: Problem
     X: Any
+    rows: Floats  # X in the coordinates of the problem
     positive: npt.NDArray[np.bool_]
+
+    def decide(self, C_pos: float, C_neg: float, limit: Limit) -> Floats:
+        """Decision values of the model with these costs.
+
+        Of a linear model they are made of its weights in the problem's coordinates: wide data have fewer of these.
+        """
+        solution = solve_at(self.problem, C_pos, C_neg, limit)
+        if self.problem.features.linear:
+            return decision_values(self.rows, solution.beta[0], 0.0)
+        return make_classifier(self.problem, solution, C_pos, C_neg).decision_function(self.X)
 
     def counts(self, C_pos: float, C_neg: float, limit: Limit) -> tuple[int, int]:
         """True positives and true negatives of the model with these costs."""
-        positive = decide_at(self.problem, self.X, C_pos, C_neg, limit) > 0
+        positive = self.decide(C_pos, C_neg, limit) > 0
         return int(np.sum(positive & self.positive)), int(np.sum(~positive & ~self.positive))
 
 
@@ -98,7 +110,7 @@ class _Fold(NamedTuple):
         tiles = (tile.bounds for tile in self.collector.tiles)
         if not any(a <= C_pos < b and c <= C_neg < d for (a, b), (c, d) in tiles):
             return np.append(-np.ones(self.first.size), 1.0)
-        values = decide_at(self.holdout.problem, self.holdout.X[self.first], C_pos, C_neg, limit)
+        values = self.holdout.decide(C_pos, C_neg, limit)[self.first]
         values = np.where(np.abs(values) <= ZERO * max(1.0, np.abs(values).max(initial=0.0)), 0.0, values)
         return np.append(values, -1.0)
 
@@ -132,13 +144,13 @@ def _make_fold(folds: Folds, k: int, model: dict[str, Any], bounds: Bounds, limi
     given, positive = model["kernel"] == "precomputed", folds.positive[test]
     X_train, X_test = (folds.X[part][:, train] if given else folds.X[part] for part in (train, test))
     problem = make_problem(X_train, folds.positive[train].astype(int), sample_weight=folds.weight[train], **model)
-    coordinates = problem.features.coordinates(X_test)
-    rows, first, which = np.unique(coordinates, axis=0, return_index=True, return_inverse=True)
+    holdout = Holdout(problem, X_test, problem.features.coordinates(X_test), positive)
+    rows, first, which = np.unique(holdout.rows, axis=0, return_index=True, return_inverse=True)
     counts = np.zeros((2, len(rows) + 1), dtype=np.int32)
     np.add.at(counts, (np.where(positive, 0, 1), which.ravel()), 1)
     counts[1, -1] = np.sum(~positive)
     surveyor, collector = Surveyor(problem, bounds, betas=True), Collector(problem, bounds, rows)
-    return _Fold(Holdout(problem, X_test, positive), first, counts, surveyor, collector)
+    return _Fold(holdout, first, counts, surveyor, collector)
 
 
 def _look(fold: _Fold, box: Bounds, limit: Limit) -> Tile:
