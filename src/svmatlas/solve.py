@@ -146,9 +146,10 @@ def solution_maps(data: Data, region: Region, state: States) -> tuple[Floats, Fl
 def _evaluate(data: Data, region: Region, states: States, c: Floats) -> tuple[Floats, Floats]:
     """Alpha times l on M, and beta."""
     alpha_map, beta_map = affine_maps(data, region, states, jitter=0.0, accuracy=0.0)
-    terms = beta_map * (c / c[:, L, None])[:, :, None]
-    beta = terms.sum(axis=1)
-    beta[np.abs(beta) <= CANCELLED * np.abs(terms).sum(axis=1)] = 0.0
+    with np.errstate(all="ignore"):  # what overflows is no solution
+        terms = beta_map * (c / c[:, L, None])[:, :, None]
+        beta = terms.sum(axis=1)
+        beta[np.abs(beta) <= CANCELLED * np.abs(terms).sum(axis=1)] = 0.0
     return np.einsum("kci,kc->ki", alpha_map, c), beta
 
 
