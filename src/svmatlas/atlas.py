@@ -16,7 +16,7 @@ from svmatlas.features import decision_values
 from svmatlas.files import export, save
 from svmatlas.gap import user_gaps, warn_if_inaccurate
 from svmatlas.layers import states_of
-from svmatlas.limits import Limit, first_limit, way_to
+from svmatlas.limits import LimitSolution, first_limit, way_to
 from svmatlas.locate import NOWHERE, Locator
 from svmatlas.mesh import Mesh
 from svmatlas.messages import shown
@@ -485,7 +485,7 @@ class Atlas:
         warn_if_inaccurate(user_gaps(self._problem, solution, c, weights), p, q)
         return weights
 
-    def _far(self, p: float, q: float) -> Limit:
+    def _far(self, p: float, q: float) -> LimitSolution:
         """The solution at costs of which one or both are infinite."""
         way = way_to(p, q, self._problem.cost_exponent)
         on_the_way = ((f, self._states(np.array([f]))[0]) for f in self._along(way.stops))

@@ -35,7 +35,7 @@ VALID = 2.0**-30
 """Relative violation of the conditions of optimality up to which a limit is right."""
 
 
-class Limit(NamedTuple):
+class LimitSolution(NamedTuple):
     """A solution at infinity, as one facet has it."""
 
     alpha: Floats  # (N,) dual variables of the points, in units of l = 1; may be infinite
@@ -65,7 +65,7 @@ def way_to(C_pos: float, C_neg: float, cost_exponent: int) -> Way:
     return Way(far.astype(float), rest, stops / stops.max(axis=1, keepdims=True))
 
 
-def first_limit(data: Data, region: Region, facets: Iterable[tuple[int, States]], way: Way) -> Limit | None:
+def first_limit(data: Data, region: Region, facets: Iterable[tuple[int, States]], way: Way) -> LimitSolution | None:
     """The limit in the first of the facets on the way, given with their partitions, where it is valid; else the best."""
     best, problem = None, ExactProblem(data, region, jitter=0.0)
     for n, (facet, state) in enumerate(facets):
@@ -82,7 +82,7 @@ def first_limit(data: Data, region: Region, facets: Iterable[tuple[int, States]]
     return best
 
 
-def _limit_exactly(problem: ExactProblem, facet: int, state: States, way: Way) -> Limit | None:
+def _limit_exactly(problem: ExactProblem, facet: int, state: States, way: Way) -> LimitSolution | None:
     """The limit if the given partition is that of the data as they are, by exact arithmetic; else None."""
     exact = ExactFacet(problem, state)
     if not exact.is_optimal(way.direction, way.rest):
@@ -92,7 +92,7 @@ def _limit_exactly(problem: ExactProblem, facet: int, state: States, way: Way) -
     return _make_limit(problem.data, way, facet, state, slope, rest, beta, 0.0)
 
 
-def _solve_limit(data: Data, region: Region, facet: int, state: States, way: Way) -> Limit:
+def _solve_limit(data: Data, region: Region, facet: int, state: States, way: Way) -> LimitSolution:
     """The limit on the way to infinity if the partition there is the given one, up to rounding."""
     alpha_map, beta_map = solution_maps(data, region, state)
     slope, rest = way.direction @ alpha_map, way.rest @ alpha_map
@@ -118,14 +118,14 @@ def _solve_limit(data: Data, region: Region, facet: int, state: States, way: Way
 
 def _make_limit(
     data: Data, way: Way, facet: int, state: States, slope: Floats, rest: Floats, beta: Floats, violation: float
-) -> Limit:  # fmt: skip
+) -> LimitSolution:  # fmt: skip
     """The limit from how fast alpha grows on the margin, from what it is on the way otherwise, and from beta."""
     inside = state == INSIDE
     cap_slope, cap = data.point[WEIGHT] * way.direction[data.axis], data.point[WEIGHT] * way.rest[data.axis]
     slope, rest = np.where(inside, cap_slope, slope), np.where(inside, cap, rest)
     alpha = np.where(slope > 0, np.inf, np.clip(rest, 0, np.where(cap_slope > 0, np.inf, cap)))
     factor = lift((data.rows @ beta)[None], np.sqrt(data.rows**2 @ beta**2)[None], ~inside[None], beta.size)[0]
-    return Limit(alpha, beta * factor, ~inside, violation, facet)
+    return LimitSolution(alpha, beta * factor, ~inside, violation, facet)
 
 
 def _relative(wrong: Floats | np.floating, size: Floats | np.floating) -> float:
