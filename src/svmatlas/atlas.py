@@ -135,8 +135,8 @@ class Atlas:
         Names of the features, and how they were standardised. Queries use them: they take and give the units of X.
     notes : dict
         Empty; for what should be saved with the map, as JSON knows it. It has no effect on anything.
-    n_refined, n_exact : int
-        Predicates that doubles could not decide, by the level that did: double-double, exact integers.
+    n_refined, n_zero, n_exact : int
+        Predicates that doubles could not decide, by what did: double-double, zeros modulo a prime, exact integers.
 
     """
 
@@ -148,6 +148,7 @@ class Atlas:
         self.notes: dict[str, Any] = {}
         self.classes_ = problem.classes
         self.n_refined = counts["n_refined"]
+        self.n_zero = counts["n_zero"]
         self.n_exact = counts["n_exact"]
 
     # Sizes and arrays

@@ -88,9 +88,9 @@ def samples(surveyor: Surveyor, grid: tuple[list[Bound], list[Bound]], limits: C
     rows, columns = grid
     n = len(rows) * len(columns)
     for m, k in enumerate(np.random.default_rng(surveyor.problem.seed).permutation(n), 1):
-        begin, counts = time.monotonic(), (engine.n_refined, engine.n_exact)
+        begin, counts = time.monotonic(), (engine.n_refined, engine.n_zero, engine.n_exact)
         count, finished = _count(surveyor, (rows[k // len(columns)], columns[k % len(columns)]), 0, limits(m))
-        engine.n_refined, engine.n_exact = counts
+        engine.n_refined, engine.n_zero, engine.n_exact = counts
         facets.append(count)
         whole = whole and finished
         seconds += time.monotonic() - begin

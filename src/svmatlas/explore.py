@@ -136,8 +136,7 @@ def explore(
         surveyor.engine.blocks.clear()
         mesh = joiner.finish(jobs, NEVER if surveyor.complete else Limit(GRACE))
         limit.answered = True
-    counts = {"n_refined": surveyor.engine.n_refined, "n_exact": surveyor.engine.n_exact}
-    return Atlas(problem, bounds, mesh, surveyor.complete, counts)
+    return Atlas(problem, bounds, mesh, surveyor.complete, surveyor.engine.counts)
 
 
 def _as_it_is(tile: Bounds, facets: Facets) -> Facets:

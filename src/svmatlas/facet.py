@@ -71,7 +71,7 @@ SCORES, TIED = 3, 4
 SURPLUS = 6
 PER_NORM, JITTERS, AXES, SIGNS, WEIGHTS, COSINES, SLOPES, PER_SLOPE, SWAYS, VALUES, ERRORS, FOLDED = range(12)
 CODE, CHECKED, SIGN, HINT = 0, 1, 2, 3
-N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS = 0, 1, 2, 3, 4
+N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS, N_ZERO = 0, 1, 2, 3, 4, 6
 
 CUT = 8
 """Least name of the sides of a tile that are inside the region: CUT and the number of the side."""
@@ -152,7 +152,8 @@ class Task(NamedTuple):
     corner (2, cap, 6)              corner j between edges j and j + 1, and its error bounds
     listed, asked (n, 4)            codes to be looked at again; questions for exact arithmetic
     exact (cap, 9)                  lines in double-double
-    tally                           N_REFINED, N_CORNERS, N_ASKED, N_LISTED; CROSS the two codes in the last row of exact
+    residue (r + 1, r), pivot (r)   room for zero tests modulo a prime; the last row: a vector orthogonal to M (mersenne.py)
+    tally                           N_REFINED, N_CORNERS, N_ASKED, N_LISTED, N_ZERO; CROSS two codes, in the last row of exact
     """
 
     rows: Floats
@@ -195,6 +196,8 @@ class Task(NamedTuple):
     listed: Ints
     asked: Ints
     exact: Floats
+    residue: npt.NDArray[np.uint64]
+    pivot: Ints
     tally: Ints
 
 
@@ -214,6 +217,8 @@ class Space(NamedTuple):
     listed: Ints
     asked: Ints
     exact: Floats
+    residue: npt.NDArray[np.uint64]
+    pivot: Ints
     tally: Ints
     pull: Floats
     shortest: float
@@ -255,7 +260,9 @@ def make_space(data: Data, region: Region, closing: bool = True) -> Space:
         listed=np.zeros(2 * cap, i),
         asked=np.zeros((2 * cap, 4), i),
         exact=np.zeros((cap, 9)),
-        tally=np.zeros(6, i),
+        residue=np.zeros((d + 1, d), np.uint64),
+        pivot=np.zeros(d, i),
+        tally=np.zeros(7, i),
         pull=np.zeros((3, 2, d + 1)),
         shortest=float(data.point[NORM].min(initial=1.0)),
         unit=unit,
@@ -313,7 +320,7 @@ def make_task(data, region, space):
         region.corners, space.shortest, space.unit, space.everyone, space.home, space.side, space.who, space.where,
         space.home_unit, space.home_single, space.neighbours,
         space.members, space.column, space.square, space.score, space.single, space.bound, space.table, space.counts,
-        space.edge, space.corner, space.listed, space.asked, space.exact, space.tally,
+        space.edge, space.corner, space.listed, space.asked, space.exact, space.residue, space.pivot, space.tally,
     )  # fmt: skip
     return make_record(fields, space.memory)
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -25,6 +24,7 @@ from scipy.linalg import solve_triangular
 from scipy.sparse import csr_array, issparse
 
 from svmatlas.kernels import Kernel, check_gram, factor_gram
+from svmatlas.mersenne import rank_of
 from svmatlas.threads import limit_blas
 
 Floats = npt.NDArray[np.float64]
@@ -309,7 +309,7 @@ def _full_rank(rows: Floats, wide: int) -> Rows:
         rank = int(np.sum(relative > least * relative[:1]))
         if not wide:
             _check_scales(rows, rank)
-        if rank < d and (wide or rank_exactly(rows) != rank):
+        if rank < d and (wide or rank_of(rows) != rank):
             new = np.ascontiguousarray(rows @ directions[:rank].T)
             sizes = np.linalg.svd(new, compute_uv=False)
     kappa = float(sizes[0] / max(sizes[rank - 1], np.finfo(float).tiny)) if rank else 1.0
@@ -347,22 +347,3 @@ def _check_scales(rows: Floats, rank: int) -> None:
     if np.sum(sizes > RANK_TOLERANCE * max(rows.shape) * sizes[:1]) > rank:
         factor = length.max() / length[length > 0].min()
         raise ValueError(f"columns of X and the bias differ in scale by a factor of {factor:.0e}: standardise the features")
-
-
-def rank_exactly(rows: Floats) -> int:
-    """Rank of a matrix of doubles as what they are, rational numbers (but for a chance of 2^-61: modulo a prime)."""
-    prime = 2**61 - 1
-    matrix = [[(f.numerator * pow(f.denominator, -1, prime)) % prime for f in map(Fraction, row)] for row in rows.tolist()]
-    rank = 0
-    for column in range(rows.shape[1]):
-        pivot = next((i for i in range(rank, len(matrix)) if matrix[i][column]), None)
-        if pivot is None:
-            continue
-        matrix[rank], matrix[pivot] = matrix[pivot], matrix[rank]
-        inverse = pow(matrix[rank][column], -1, prime)
-        for i in range(rank + 1, len(matrix)):
-            if matrix[i][column]:
-                factor = matrix[i][column] * inverse % prime
-                matrix[i] = [(a - factor * b) % prime for a, b in zip(matrix[i], matrix[rank], strict=True)]
-        rank += 1
-    return rank

@@ -135,6 +135,7 @@ def _take_apart(atlas: Atlas) -> tuple[dict[str, Array], dict[str, Any]]:
         "region": [[lo, None if np.isinf(hi) else hi] for lo, hi in atlas.region],
         "complete": atlas.complete,
         "n_refined": atlas.n_refined,
+        "n_zero": atlas.n_zero,
         "n_exact": atlas.n_exact,
         "kernel": {"name": kernel.name, "gamma": kernel.gamma, "degree": kernel.degree, "coef0": kernel.coef0},
         "bias": features.bias,
@@ -244,7 +245,7 @@ def _put_together(arrays: dict[str, Array], parameters: dict[str, Any]) -> Atlas
     _check_columns(problem.columns, n_features)
     _check_numbers(problem, mesh)
     (a, b), (c, d) = ((lo, np.inf if hi is None else hi) for lo, hi in parameters["region"])
-    counts = {"n_refined": parameters["n_refined"], "n_exact": parameters["n_exact"]}
+    counts = {name: parameters[name] for name in ("n_refined", "n_zero", "n_exact")}
     atlas = Atlas(problem, ((a, b), (c, d)), mesh, parameters["complete"], counts)
     atlas.notes.update(parameters["notes"])
     return atlas

@@ -59,6 +59,7 @@ from svmatlas.facet import (
     N_ASKED,
     N_CORNERS,
     N_REFINED,
+    N_ZERO,
     NORM,
     OUTSIDE,
     REFINED,
@@ -1036,8 +1037,14 @@ class Engine:
         self.pace = FIRST_CHUNK  # that are closed at once
         self.blocks: dict[int, npt.NDArray[np.uint8]] = {}  # for each thread the memory that it may use
         self.spaces: dict[int, Space] = {}  # and workspaces for all points
-        self.n_refined = 0
-        self.n_exact = 0
+        self.n_refined = 0  # predicates that double-double decided, zeros that were proven modulo a prime, and
+        self.n_zero = 0
+        self.n_exact = 0  # questions to exact arithmetic
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How often doubles did not decide."""
+        return {"n_refined": self.n_refined, "n_zero": self.n_zero, "n_exact": self.n_exact}
 
     def explore(
         self,
@@ -1123,7 +1130,7 @@ class _Work:
     def _close_some(self) -> int:
         """Close some more facets."""
         counts, tally = self.arena.counts, self.space.tally
-        tally[N_REFINED] = 0
+        tally[N_REFINED] = tally[N_ZERO] = 0
         done = int(counts[DONE])
         goal = int(min(self.max_facets, done + self.pace.start()))
         outcome = _close_all(
@@ -1132,6 +1139,7 @@ class _Work:
         )  # fmt: skip
         self.pace.stop(int(counts[DONE]) - done)
         self.engine.n_refined += int(tally[N_REFINED])
+        self.engine.n_zero += int(tally[N_ZERO])
         if counts[HAND] != self.asked:
             self.answers = self.answers[:0]
         return int(outcome)
@@ -1142,11 +1150,12 @@ class _Work:
     def _ask(self) -> None:
         """Answer the questions about the facet in hand by exact arithmetic."""
         f, asked = int(self.arena.counts[HAND]), self.space.asked[: self.space.tally[N_ASKED]]
-        self.engine.n_exact += asked.shape[0]
         questions = asked.copy()
         questions[:, 1:] = _rename(asked[:, 1:], self.which)
         problem = self.engine.exact_in(self.region, self.limit)
-        new = answer(problem, self._full_state(self.arena.state[self.arena.seat[f]]), questions)
+        new, n_zero = answer(problem, self._full_state(self.arena.state[self.arena.seat[f]]), questions)
+        self.engine.n_zero += n_zero
+        self.engine.n_exact += asked.shape[0] - n_zero
         place = np.full(self.start.size, -1)
         place[self.which] = np.arange(self.which.size)
         new[:, 1:4] = _rename(new[:, 1:4], place)

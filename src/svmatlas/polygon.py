@@ -55,6 +55,7 @@ from svmatlas.facet import (
     N_LISTED,
     N_PULL,
     N_REFINED,
+    N_ZERO,
     NORM,
     OUTSIDE,
     PENCIL,
@@ -109,6 +110,7 @@ from svmatlas.facet import (
     target_dd,
     weights_at,
 )  # fmt: skip
+from svmatlas.mersenne import is_orthogonal, normal_to
 
 UNKNOWN = 2
 """Beside the signs -1, 0 and 1: not decided up to double-double."""
@@ -117,6 +119,7 @@ CLOSED, ASKING, EMPTY, BROKEN = 0, 1, 2, 3
 """Outcome for a facet: closed; has questions for exact arithmetic; two impossible ones: no area, or |M| > rank."""
 
 ASK_SIGN, ASK_PENCIL = np.arange(2)
+
 """Questions: (ASK_SIGN, a, b, k), the sign above; (ASK_PENCIL, k, k, k), one for each candidate k of the tightest lines."""
 
 COARSE = 2.0**-32
@@ -1162,6 +1165,36 @@ def _tightest_dd(t):
 
 
 @kernel
+def _drop_spanned(t):
+    """Leave out listed points whose rows lie in the span of M: s_i is zero. False if it is not known which these are."""
+    size, count = t.counts[SIZE], t.tally[N_LISTED]
+    vector = t.residue[t.residue.shape[0] - 1]
+    if not normal_to(t.rows, t.members[MEMBER, :size], t.residue, t.pivot, vector):
+        return False
+    kept = 0
+    for n in range(count):
+        if not is_orthogonal(t.rows[t.listed[n] >> 1], vector):
+            t.listed[kept] = t.listed[n]
+            kept += 1
+    t.tally[N_LISTED] = kept
+    t.tally[N_ZERO] += count - kept
+    return True
+
+
+@kernel
+def _all_spanned(t):
+    """Whether the rows of all points of I lie in the span of M, after ``_drop_spanned``: then D is zero."""
+    vector, count = t.residue[t.residue.shape[0] - 1], 0
+    for i in range(t.state.size):
+        if t.state[i] == INSIDE:
+            count += 1
+            if not is_orthogonal(t.rows[i], vector):
+                return False
+            t.tally[N_ZERO] += 1
+    return count == t.counts[N_PULL] + t.counts[N_PULL + 1]  # else some are not candidates
+
+
+@kernel
 def _reduce_pencil(t):
     """Find the at most two score lines of the pencil that can be edges."""
     if _pencil_answered(t):
@@ -1176,6 +1209,10 @@ def _reduce_pencil(t):
         _list_tight(t, t.unit, t.single, t.everyone, t.everyone, t.state.size)
     for level in range(2 if t.counts[REFINED] == 1 else 1):
         n_lower, n_upper, n_unsure = _narrow(t, level == 1)
+    if (flat == UNKNOWN or n_unsure > 0) and t.tally[N_LISTED] > 0 and _drop_spanned(t):
+        if flat == UNKNOWN and _all_spanned(t):
+            return CLOSED
+        n_lower, n_upper, n_unsure = _narrow(t, t.counts[REFINED] == 1)
     if t.tally[N_LISTED] == 0:  # nor does it matter if D is zero
         return CLOSED
     if flat == 0 and n_unsure == 0 and n_lower <= 1 and n_upper <= 1:

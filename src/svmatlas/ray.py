@@ -96,12 +96,12 @@ class Path:
         The range of the parameter; ``stop`` may be infinite.
     classes_ : ndarray of shape (2,)
         Labels; ``classes_[1]`` is the positive class, with cost C+.
-    n_refined, n_exact : int
-        Predicates that doubles could not decide, by the level that did: double-double, exact integers.
+    n_refined, n_zero, n_exact : int
+        Predicates that doubles could not decide, by what did: double-double, zeros modulo a prime, exact integers.
 
     """
 
-    def __init__(self, problem: Problem, line: _Line, record: _Record, counts: tuple[int, int]) -> None:
+    def __init__(self, problem: Problem, line: _Line, record: _Record, counts: tuple[int, int, int]) -> None:
         self._problem = problem
         self._line = line
         self._record = record
@@ -111,7 +111,7 @@ class Path:
         code = record.code
         self.events = np.column_stack([problem.first_rows[code >> 1], code & 1]).astype(np.int32)
         self.breakpoints.flags.writeable = self.events.flags.writeable = False
-        self.n_refined, self.n_exact = counts
+        self.n_refined, self.n_zero, self.n_exact = counts
 
     def __repr__(self) -> str:
         return f"Path({self.breakpoints.size} events in [{self.start:g}, {self.stop:g}])"
@@ -374,7 +374,7 @@ def _record(problem: Problem, walker: Walker, line: _Line, state: States, progre
     corner = problem.to_user(np.concatenate([steps.corner for steps in parts]))
     code = np.concatenate([steps.code for steps in parts])
     record = _Record(code, line.parameters(corner), np.array(at[:-1]), np.array(kept[:-1]))
-    return Path(problem, line, record, (walker.n_refined, walker.n_exact))
+    return Path(problem, line, record, (walker.n_refined, walker.n_zero, walker.n_exact))
 
 
 @contextmanager

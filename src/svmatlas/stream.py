@@ -72,7 +72,7 @@ def tiles(
 def _atlas_of(surveyor: Surveyor, tile: Bounds, depth: int, limit: Limit) -> Atlas | list[Bounds]:
     """The atlas of one tile, or the parts to cut it into."""
     problem, engine = surveyor.problem, surveyor.engine
-    before = engine.n_refined, engine.n_exact
+    before = engine.counts
     facets = surveyor.explore(tile, depth, limit=limit)
     if isinstance(facets, list):
         return facets
@@ -80,7 +80,7 @@ def _atlas_of(surveyor: Surveyor, tile: Bounds, depth: int, limit: Limit) -> Atl
     surveyor.remember(tile, facets)
     joiner = Joiner(engine, make_region(tile, problem.cost_exponent), facets.start)
     joiner.add(facets._replace(code=_by_side(facets.code, make_tile(tile, problem.cost_exponent, surveyor.region).name)))
-    counts = {"n_refined": engine.n_refined - before[0], "n_exact": engine.n_exact - before[1]}
+    counts = {name: count - before[name] for name, count in engine.counts.items()}
     return Atlas(problem, tile, joiner.finish(), True, counts)
 
 

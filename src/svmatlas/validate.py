@@ -86,6 +86,7 @@ class Report:
     n_vertices: int
     n_costs: int
     n_refined: int
+    n_zero: int
     n_exact: int
     faults: list[str] = field(default_factory=list)
 
@@ -99,7 +100,8 @@ class Report:
             f"  largest KKT violation at a corner  {self.max_kkt:.1e}",
             f"  largest relative duality gap       {self.max_gap:.1e}  ({self.n_costs} random costs)",
             f"  ... on the rows as they were given {self.max_user_gap:.1e}",
-            f"  predicates beyond doubles          {self.n_refined} in double-double, {self.n_exact} in exact integers",
+            f"  predicates beyond doubles          {self.n_refined} in double-double, {self.n_zero} zeros modulo a prime, "
+            f"{self.n_exact} in exact integers",
         ]
         return "\n".join(lines + [f"  fault: {fault}" for fault in self.faults])
 
@@ -134,7 +136,7 @@ def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_j
             faults.append(f"the facets cover {coverage:.12f} of the region")
     return Report(
         not faults, atlas.complete, coverage, gap, own_gap, kkt, n_open, int(euler), atlas.n_facets, int(mesh.facet_tie.sum()),
-        atlas.n_edges, atlas.n_vertices, n_costs, atlas.n_refined, atlas.n_exact, faults,
+        atlas.n_edges, atlas.n_vertices, n_costs, atlas.n_refined, atlas.n_zero, atlas.n_exact, faults,
     )  # fmt: skip
 
 

@@ -41,6 +41,7 @@ from svmatlas.facet import (
     N_CORNERS,
     N_PULL,
     N_REFINED,
+    N_ZERO,
     NORM,
     OUTSIDE,
     PER_NORM,
@@ -356,7 +357,8 @@ def _follow(data, region, space, near_data, near_space, near, out, state, drift,
     s.pull = t.pull
     t.drift, s.drift = drift, drift
     t.answers, s.answers = answers, answers[:0]
-    t.tally[N_REFINED], s.tally[N_REFINED] = 0, 0
+    for tally in (t.tally, s.tally):
+        tally[N_REFINED], tally[N_ZERO] = 0, 0
     axis = t.side_axis[-1 - line]
     while n + 1 < out.code.size:
         outcome, code, corner = ASKING, goal, s.corner[0, 0]
@@ -402,6 +404,7 @@ class Walker:
         self.stop_at(limit)
         self.pace = Pace(FIRST_EVENTS, STRIDE)
         self.n_refined = 0
+        self.n_zero = 0
         self.n_exact = 0
 
     def stop_at(self, limit: Limit) -> None:
@@ -447,13 +450,16 @@ class Walker:
             )  # fmt: skip
             self.pace.stop(n - known)
             self.n_refined += int(self.space.tally[N_REFINED] + self.near_space.tally[N_REFINED])
+            self.n_zero += int(self.space.tally[N_ZERO] + self.near_space.tally[N_ZERO])
             if outcome not in (ASKING, PUT_OFF):
                 return n, outcome
             self.answers = self.answers[: len(self.answers) if n == known else 0]
             if outcome == ASKING:
                 asked = self.space.asked[: self.space.tally[N_ASKED]]
-                self.n_exact += asked.shape[0]
-                self.answers = more_answers(self.answers, answer(self.exact, state, asked))
+                new, n_zero = answer(self.exact, state, asked)
+                self.answers = more_answers(self.answers, new)
+                self.n_zero += n_zero
+                self.n_exact += asked.shape[0] - n_zero
         return n, PUT_OFF
 
     def holds(self, state: States, line: int, goal: int) -> bool:

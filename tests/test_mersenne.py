@@ -1,0 +1,116 @@
+"""Arithmetic modulo 2^61 - 1 against Python's integers, and the zero tests made of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import svmatlas
+from svmatlas import exact, layers, mersenne
+from svmatlas.compiled import entry
+from svmatlas.polygon import ASK_SIGN
+from svmatlas.zeros import are_zero
+from tests import cases
+
+P = 2**61 - 1
+residues = st.integers(0, P - 1)
+
+
+@entry
+def operations(a, b):
+    """Product, sum and inverse."""
+    return mersenne.times(a, b), mersenne.plus(a, b), mersenne.inverse(a)
+
+
+@entry
+def residue(x):
+    return mersenne.residue(x)
+
+
+@entry
+def spanned(rows, members, row):
+    """1 if a row lies in the span of others, 0 if not, -1 if these are dependent."""
+    d = rows.shape[1]
+    work, pivots, vector = np.zeros((d, d), np.uint64), np.zeros(d, np.int64), np.zeros(d, np.uint64)
+    if not mersenne.normal_to(rows, members, work, pivots, vector):
+        return -1
+    return 1 if mersenne.is_orthogonal(row, vector) else 0
+
+
+def modulo(x):
+    value = Fraction(x)
+    return value.numerator * pow(value.denominator, -1, P) % P
+
+
+@given(residues, residues)
+def test_operations(a, b):
+    product, total, inverse = operations(np.uint64(a), np.uint64(b))
+    assert (int(product), int(total)) == (a * b % P, (a + b) % P)
+    assert a == 0 or int(inverse) * a % P == 1
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_residues_of_doubles(x):
+    assert int(residue(x)) % P == modulo(x)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(0, 2))
+def test_rows_in_the_span_of_others(seed, n, spare):
+    """Integer combinations of rows are in their span; a row with an entry of its own is not."""
+    rng = np.random.default_rng(seed)
+    d = n + 1 + spare
+    rows = np.ldexp(rng.integers(-3, 4, (n, d)).astype(float), rng.integers(-12, 12, d))
+    rows[:, :n] += np.eye(n) * 2.0**20
+    rows[:, -1] = 0.0
+    members = np.arange(n)
+    inside = rng.integers(-3, 4, n).astype(float) @ rows
+    outside = inside + np.eye(d)[-1] * 2.0**-60
+    assert (spanned(rows, members, inside), spanned(rows, members, outside)) == (1, 0)
+
+
+def test_dependent_rows_are_told():
+    rows = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0]])
+    assert spanned(rows, np.arange(2), rows[0]) == -1
+
+
+@pytest.mark.parametrize("rank", [0, 1, 3, 5])
+def test_ranks(rank):
+    rng = np.random.default_rng(rank)
+    rows = rng.integers(-3, 4, (9, rank)).astype(float) @ np.hstack([np.eye(rank), rng.integers(-3, 4, (rank, 6 - rank))])
+    rows[:rank] += np.hstack([np.eye(rank) * 64, np.zeros((rank, 6 - rank))]) @ np.vstack([rows[:0], np.eye(6)])
+    assert mersenne.rank_of(rows) == np.linalg.matrix_rank(rows)
+    assert mersenne.rank_of(rows[:, ::-1] * 2.0**-500) == np.linalg.matrix_rank(rows)
+
+
+def test_an_odd_row_takes_no_integers():
+    """All rows but one lie in the span of the rows on the margin, again and again: zeros are proven modulo a prime."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=(60, 3)), rng.integers(0, 2, 60), np.arange(60) == 7])
+    atlas = svmatlas.explore(X, rng.integers(0, 2, 60))
+    assert atlas.n_zero > 1000
+    assert atlas.n_exact == 0
+    assert atlas.validate().ok
+
+
+@pytest.mark.parametrize("make", [cases.binary, cases.one_hot])
+def test_zeros_are_those_of_integers(make, monkeypatch):
+    """Whatever is asked while a tied map is explored: a determinant is zero modulo the prime if and only if it is zero."""
+    outcomes = Counter()
+
+    def compare(problem, state, asked):
+        signs = asked[asked[:, 0] == ASK_SIGN, 1:]
+        data, facet = problem.data, exact.ExactFacet(problem, state)
+        zero = are_zero(data.rows, data.point, data.axis, state, problem.region.sides, np.ascontiguousarray(signs))
+        for codes, found in zip(signs.tolist(), zero.tolist(), strict=True):
+            assert found == (facet.sign(*codes) == 0)
+            outcomes[found] += 1
+        return exact.answer(problem, state, asked)
+
+    monkeypatch.setattr(layers, "answer", compare)
+    assert svmatlas.explore(*make()).complete
+    assert outcomes[True] > 10
