@@ -20,7 +20,7 @@ import time
 import warnings
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, make_classification
+from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_classification
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import (
     GridSearchCV,
@@ -281,6 +281,58 @@ def compare_large():
 
 
 # ----------------------------------------------------------------------------------------------------------------------
+# Tied data
+
+
+def categories(sizes=(4, 4, 4, 3, 3, 3)):
+    """Every combination of six categories, one-hot, and noisy labels: 1,728 x 21."""
+    codes = np.stack(np.meshgrid(*map(np.arange, sizes)), axis=-1).reshape(-1, len(sizes))
+    X = np.hstack([np.eye(size)[codes[:, j]] for j, size in enumerate(sizes)])
+    rng = np.random.default_rng(0)
+    return X, X @ rng.normal(size=X.shape[1]) + rng.normal(size=len(X)) > 1.0
+
+
+def tied_data():
+    """Names, data and regions of tables with ties."""
+    rng = np.random.default_rng(0)
+    normal, coin = rng.normal(size=(222, 6)), rng.integers(0, 2, (222, 8)).astype(float)
+    iris, wine = load_iris(), load_wine()
+    part = ((0.01, 0.1), (0.01, 0.1))
+    yield "one binary column", np.column_stack([normal, coin[:, 0]]), coin[:, 1], part
+    odd = np.arange(222) == 7
+    yield "two binary columns, one with a single odd row", np.column_stack([normal[:, :5], coin[:, 0], odd]), coin[:, 1], part
+    yield "all binary", coin[:100], rng.integers(0, 2, 100), None
+    yield "one-hot, six categories", *categories(), ((0.01, 0.02), (0.01, 0.02))
+    yield "lattice", rng.integers(0, 4, (80, 3)).astype(float), rng.integers(0, 2, 80), None
+    yield "every row three times", np.tile(normal[:50, :5], (3, 1)), np.tile(coin[:50, 0], 3), None
+    yield "iris", iris.data[50:], iris.target[50:] == 2, None
+    yield "wine, standardised", StandardScaler().fit_transform(wine.data), wine.target == 1, ((1e-3, 0.1), (1e-3, 0.1))
+
+
+def compare_tied(rounds=5):
+    """Time per facet, ties counted, beside Gaussian rows with the same labels in the same region; both are timed in turn."""
+    print(
+        "\n| tied data | rows x columns | facets shown | ties | time per facet | Gaussian rows | ratio "
+        "| zeros modulo a prime | integers | atlas |\n" + 10 * "|---" + "|",
+        flush=True,
+    )
+    for name, X, y, region in tied_data():
+        G = np.random.default_rng(1).normal(size=X.shape)
+        times = []
+        for _ in range(rounds + 1):  # the first round compiles
+            pair = [explore_timed(rows, y, region=region) for rows in (X, G)]
+            times.append([seconds / atlas.facet_is_tie.size for atlas, seconds in pair])
+        atlas, (own, other) = pair[0][0], np.median(times[1:], axis=0)
+        quotient = np.median([a / b for a, b in times[1:]])
+        print(
+            f"| {name} | {X.shape[0]:,} x {X.shape[1]} | {atlas.n_facets:,} | {int(atlas.facet_is_tie.sum()):,} "
+            f"| {1e6 * own:.1f} us | {1e6 * other:.1f} us | {quotient:.1f} | {atlas.n_zero:,} | {atlas.n_exact:,} "
+            f"| {'valid' if atlas.validate().ok else 'NOT VALID'} |",
+            flush=True,
+        )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 # Rays and other solvers
 
 
@@ -517,6 +569,7 @@ def main():
     tables = {
         "growth": lambda: run_growth(arguments.picture),
         "large": compare_large,
+        "tied": compare_tied,
         "ray": compare_rays,
         "select": compare_selections,
     } | {f"large {which}": lambda which=which: run_large(which) for which in LARGE}
@@ -542,6 +595,7 @@ def main():
     run_apart("growth")
     print(flush=True)
     compare_large()
+    compare_tied()
     compare_rays()
     compare_ppopt()
     compare_selections()
