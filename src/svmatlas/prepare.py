@@ -28,8 +28,10 @@ def compile_kernels() -> None:
     selection = svmatlas.select(X, y, cv=2, region=region)
     selection.score_at(0.55, 0.55)
     selection.cells[0].contains(0.55, 0.55)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), suppress(ValueError):  # on a slow machine a second may be too short for anything
         warnings.simplefilter("ignore")
         svmatlas.select(np.hstack([X, wide]), y, cv=2, time_budget=1.0)  # takes eight: the rest is not explored
     svmatlas.ray(X, y, C_max=1e-3).coef(1e-4)
+    k = np.arange(24)
+    svmatlas.explore(np.hstack([np.eye(3)[k % 3], np.eye(4)[k * k % 4]]), k % 5 == 0)  # tied, and of low rank
     solve_integer([[1]], [[1]])
