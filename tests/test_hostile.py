@@ -83,3 +83,11 @@ def test_bounds_beyond_the_range_of_doubles_are_an_error():
         svmatlas.explore(1e100 * X, y, bias=0.0, region=((0, 1), (0, 1)))
     with pytest.raises(ValueError, match="dual variables at a cost of 1e\\+300 are out of range"):
         svmatlas.explore(np.vstack([X, X]), np.r_[y, 1 - y], sample_weight=np.full(16, 1e12)).alpha(1e300, 1e300)
+
+
+def test_rows_whose_rank_doubles_do_not_know_are_the_data_s_fault():
+    """A condition of 1e18: what breaks off says what to do."""
+    X = np.array([[75.7368888, 75.737069, 75.736775], [6.42193989e-3, 6.42192152e-3, 6.42192535e-3], [1.75011763e14] * 3])
+    X[2, 1:] -= 7e7, 9e7
+    with pytest.raises(ValueError, match="standardise"):
+        svmatlas.explore(X, [0, 0, 1], random_state=46)

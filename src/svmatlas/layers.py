@@ -123,6 +123,21 @@ class EngineError(RuntimeError):
     """A facet came out impossible. This contradicts the mathematics: please report the data."""
 
 
+HOPELESS = 2.0**53
+"""Condition of the rows beyond which doubles do not even know their rank; the jitter is then lost in double-double, too."""
+
+
+def impossible(data: Data, what: str) -> Exception:
+    """The error for a facet that came out impossible: of the data if these are hopeless, else of the engine."""
+    sizes = np.linalg.svd(data.rows, compute_uv=False)
+    if data.rank > 0 and not sizes[0] < HOPELESS * sizes[data.rank - 1]:
+        return ValueError(
+            "rows of X and the bias are dependent but for less than doubles tell, or differ too much in scale: standardise "
+            f"the features, and drop those that follow from others ({what})"
+        )
+    return EngineError(what)
+
+
 def more_answers(answers: Ints, new: Ints) -> Ints:
     """All that exact arithmetic answered for one facet. Some of it must be new, or the facet would ask for ever."""
     if (new[:, None] == answers).all(axis=2).any(axis=1).all():
@@ -1200,7 +1215,8 @@ class _Work:
             return
         state = self._full_state(self.arena.state[self.arena.seat[self.arena.counts[HAND]]])
         sets = [np.flatnonzero(state == s).tolist() for s in (MARGIN, INSIDE)]
-        raise EngineError(f"a facet without area (outcome {outcome}): margin {sets[0]}, inside {sets[1]}")
+        what = f"a facet without area (outcome {outcome}): margin {sets[0]}, inside {sets[1]}"
+        raise impossible(self.engine.data, what)
 
     def _mend(self) -> bool:
         """Weights at corners that double-double does not know, from exact arithmetic. False if it is time to stop."""

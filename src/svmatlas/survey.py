@@ -27,11 +27,11 @@ from svmatlas.layers import (
     FULL,
     PAUSED,
     Engine,
-    EngineError,
     Facets,
     Frame,
     before_in,
     facet_of,
+    impossible,
     make_words,
     states_of,
     uncertain,
@@ -329,7 +329,7 @@ class Surveyor:
             if facets.outcome == EMPTY:
                 share *= 0.7
                 if share < 1e-3:
-                    raise EngineError(f"no facet found in the tile {tile}")
+                    raise impossible(self.problem.data, f"no facet found in the tile {tile}")
                 state = self._start(tile, share, limit)
                 frame = self._frame(tile, state, limit)
                 continue

@@ -62,7 +62,7 @@ from svmatlas.facet import (
     tabulate_margin,
 )
 from svmatlas.guess import guess
-from svmatlas.layers import EngineError, cross, crossed, more_answers, move, pull_of
+from svmatlas.layers import cross, crossed, impossible, more_answers, move, pull_of
 from svmatlas.polygon import (
     ALL,
     ASK,
@@ -427,7 +427,8 @@ class Walker:
             n, outcome = self._stride(state, steps, line, goal, total)
             if outcome not in (CLOSED, PUT_OFF):
                 margin, inside = (np.flatnonzero(state == k).tolist() for k in (MARGIN, INSIDE))
-                raise EngineError(f"a path broke off (outcome {outcome}) in the facet with margin {margin}, inside {inside}")
+                what = f"a path broke off (outcome {outcome}) in the facet with margin {margin}, inside {inside}"
+                raise impossible(self.data, what)
             if not rough:
                 self._settle(before, steps, line, n)
             total += n
