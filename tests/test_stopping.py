@@ -13,7 +13,7 @@ import pytest
 from sklearn.datasets import make_moons
 
 import svmatlas
-from svmatlas import budget, stopping, stream, survey
+from svmatlas import budget, overlay, stopping, stream, survey
 from svmatlas.exact import ExactFacet, ExactProblem, solve_integer
 from svmatlas.stopping import Limit, Stopped, stoppable
 from tests import cases
@@ -37,14 +37,19 @@ def _handlers():
 
 
 def outcome_of(call, seconds):
-    """What becomes of a call when Ctrl-C is pressed after a while, and what it returns."""
-    press_ctrl_c(seconds)
+    """What becomes of a call when Ctrl-C is pressed after a while, and what it returns.
+
+    Ctrl-C may also come just before or after the call.
+    """
     try:
-        result = call()
+        press_ctrl_c(seconds)
+        try:
+            result = call()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            time.sleep(0.0)  # a signal that has arrived is handled here
     except KeyboardInterrupt:
         return "KeyboardInterrupt", None
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
     whole = getattr(result, "complete", getattr(result, "certified", True))
     return "complete" if whole else "partial", result
 
@@ -224,6 +229,22 @@ def test_budgets_hold(make):
         elif isinstance(result, svmatlas.Selection):
             assert result.score_at(result.C_pos, result.C_neg) == pytest.approx(result.best_score)
             assert result.certified or result.upper_bound > result.best_score
+
+
+@pytest.mark.usefixtures("_compiled")
+def test_folds_that_are_late_leave_a_result(monkeypatch):
+    """The models where the search starts, and those of the best cell, are fitted when the time is over, too."""
+    X, y = cases.gaussian(20, 20, 2, 1.0)
+    follow = overlay._follow_curves
+
+    def late(*arguments):
+        curves = follow(*arguments)
+        time.sleep(1.0)
+        return curves
+
+    monkeypatch.setattr(overlay, "_follow_curves", late)
+    part = svmatlas.select(X, y, cv=2, time_budget=1.5)
+    assert part.upper_bound >= part.best_score
 
 
 def test_a_budget_too_small_for_anything_is_an_error():

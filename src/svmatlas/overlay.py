@@ -35,6 +35,9 @@ SEATS = 16
 CLEAR = 1e-6
 """Least decision value of held-out rows where a walk starts: curves are then further off than their errors."""
 
+GRACE = 1.0
+"""Seconds for the models where a walk starts, also when the time is over."""
+
 FOLDS_SHARE = 0.9
 """Share of a budget of time for the maps of the folds; the rest is for the search."""
 
@@ -224,7 +227,7 @@ def _make_judge(score: Score, folds: list[_Fold]) -> Judge:
 def _assemble(bounds: Bounds, score: Score, folds: list[_Fold], curves: list[Curves], limit: Limit) -> Overlay:
     """Number the points and lines of all folds, and start at a seat that is clear of all curves."""
     polygon, judge = make_region(bounds, 0).corners, _make_judge(score, folds)
-    seat, values = _choose_seat(polygon, folds, limit)
+    seat, values = _choose_seat(polygon, folds, limit.at_least(GRACE))
     positive = np.concatenate(values) > 0
     counts = np.zeros((2, len(folds)), dtype=np.int64)
     np.add.at(counts[0], judge.fold, np.where(positive, judge.n_pos, 0))
