@@ -36,7 +36,7 @@ CLEAR = 1e-6
 """Least decision value of held-out rows where a walk starts: curves are then further off than their errors."""
 
 GRACE = 1.0
-"""Seconds for the models where a walk starts, also when the time is over."""
+"""Seconds for the models of one pair of costs, also when the time is over."""
 
 FOLDS_SHARE = 0.9
 """Share of a budget of time for the maps of the folds; the rest is for the search."""

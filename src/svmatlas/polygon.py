@@ -119,7 +119,6 @@ CLOSED, ASKING, EMPTY, BROKEN = 0, 1, 2, 3
 """Outcome for a facet: closed; has questions for exact arithmetic; two impossible ones: no area, or |M| > rank."""
 
 ASK_SIGN, ASK_PENCIL = np.arange(2)
-
 """Questions: (ASK_SIGN, a, b, k), the sign above; (ASK_PENCIL, k, k, k), one for each candidate k of the tightest lines."""
 
 COARSE = 2.0**-32

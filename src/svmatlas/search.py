@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from svmatlas.arrangement import EQUAL, Best, Box, bound_of, fragments_of, halve, is_promising
 from svmatlas.cells import Cell, Parts, Window, area_within, join, make_window
-from svmatlas.overlay import Overlay
+from svmatlas.overlay import GRACE, Overlay
 from svmatlas.problem import make_region
 from svmatlas.progress import show
 from svmatlas.stopping import Limit, Stopped
@@ -28,9 +28,6 @@ SMALL = 2000
 
 SEARCH_SHARE = 0.9
 """Share of the time that is left for the search; the rest is for the models."""
-
-GRACE = 1.0
-"""Seconds for the models of one pair of costs when the time is over."""
 
 
 class Found(NamedTuple):
