@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from svmatlas.canonical import Canonical
 from svmatlas.columns import Columns
-from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, Region
+from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, P, Q, Region
 from svmatlas.features import decision_values
 from svmatlas.files import export, save
 from svmatlas.gap import user_gaps, warn_if_inaccurate
-from svmatlas.layers import states_of
 from svmatlas.limits import LimitSolution, first_limit, way_to
 from svmatlas.locate import NOWHERE, Locator
 from svmatlas.mesh import Mesh
@@ -50,18 +50,17 @@ class Facet:
     ----------
     number, layer : int
         Its number and its layer.
-    is_tie : bool
-        Whether it exists only because ties are split.
     partition : Partition
         Row numbers on the margin, inside and outside it.
     polygon : ndarray of shape (k, 3)
         Its corners in order, homogeneous costs.
-    events : ndarray of shape (k, 2)
-        (row, type) of the event on each edge, as in ``Atlas.edge_events``. Edge j ends in corner j.
+    events : list of k ndarrays of shape (n, 2)
+        (row, type) of the events on each edge, as in ``Atlas.edge_events``. Edge j ends in corner j.
     neighbours : ndarray of shape (k,)
         The facet behind each edge; -1: none, a side of the region; -2: one that was not explored.
-    alpha : ndarray of shape (3, n_rows)
-        Dual variables in the facet: ``alpha[0] * C_pos + alpha[1] * C_neg + alpha[2]``.
+    alpha : ndarray of shape (3, n_rows) or None
+        Dual variables in the facet: ``alpha[0] * C_pos + alpha[1] * C_neg + alpha[2]``. None where rows on the margin depend
+        on each other, so that alpha is not unique, and the choice of ``Atlas.alpha`` is affine in parts of the facet only.
     coef : ndarray of shape (3, n_features) or None
         Weights in the facet, likewise, in the units of X. None if the kernel is not linear.
     intercept : ndarray of shape (3,)
@@ -71,12 +70,11 @@ class Facet:
 
     number: int
     layer: int
-    is_tie: bool
     partition: Partition
     polygon: Floats
-    events: npt.NDArray[np.int32]
+    events: list[npt.NDArray[np.int32]]
     neighbours: npt.NDArray[np.int32]
-    alpha: Floats
+    alpha: Floats | None
     coef: Floats | None
     intercept: Floats
 
@@ -86,13 +84,13 @@ class Facet:
             f"({p / l:.4g}, {q / l:.4g})" if l > 0 else f"infinity at C+ : C- = {p:.4g} : {q:.4g}" for p, q, l in self.polygon
         )
         return (
-            f"Facet({self.number}{', a tie' if self.is_tie else ''}: layer {self.layer}, {margin} on the margin, "
+            f"Facet({self.number}: layer {self.layer}, {margin} on the margin, "
             f"{inside} inside, {outside} outside; corners {corners}; neighbours {', '.join(map(str, self.neighbours))})"
         )
 
 
 SEARCHED = 512
-"""Facets nearby that are tried then."""
+"""Pieces nearby that are tried then."""
 
 LOST = 1e-9
 """Relative duality gap beyond which costs are taken to lie outside the explored part of a partial atlas: rounding and bad
@@ -108,29 +106,30 @@ class Atlas:
     Attributes
     ----------
     n_facets, n_edges, n_vertices, n_layers : int
-        Sizes of the map. Facets that exist only because ties are split (``facet_is_tie``) are not counted in ``n_facets``;
-        ``n_edges`` and ``n_vertices`` count all, as Euler's formula needs them.
+        Sizes of the map. They are facts about the data: a facet is all costs with the same rows on the margin, inside and
+        outside it, however many of them there are.
     complete : bool
         False if the exploration was stopped.
     classes_ : ndarray of shape (2,)
         Labels; ``classes_[1]`` is the positive class, with cost C+.
     vertices : ndarray of shape (V, 3)
         Homogeneous costs of the vertices.
-    edge_events : ndarray of shape (E, 2)
-        (row, type) of the event on each edge: that row (the first of equal rows) moves between margin and outside (type
-        0) or between margin and inside (type 1). (-1, k) for side k of the region.
+    edge_at : ndarray of shape (E + 1,)
+        Edge e has the events ``edge_events[edge_at[e]:edge_at[e + 1]]``: where the data are tied, several happen at once.
+    edge_events : ndarray of shape (n, 2)
+        (row, type) of the events: that row (the first of equal rows) moves between margin and outside (type 0) or between
+        margin and inside (type 1); one that moves from inside to outside at once has both. (-1, k) for side k of the region.
     edge_facets : ndarray of shape (E, 2)
         The facets on both sides; -1: none, a side of the region; -2: a facet that was not explored.
     edge_vertices : ndarray of shape (E, 2)
         The two ends, so that the first facet lies on the left.
     facet_layer, facet_parent : ndarrays of shape (F,)
-        Layer of each facet, and the facet of the layer before from which it was reached (-1: the first).
+        Layer of each facet, and the facet of the layer before from which it was reached (-1: the first): over an edge, or
+        across a vertex at which four facets meet.
     facet_at : ndarray of shape (F + 1,)
         Facet f owns the places ``facet_at[f]:facet_at[f + 1]`` of the next two arrays.
     facet_edges, facet_vertices : ndarrays
         Edges of the facets in order (counter-clockwise in (C+, C-)), and the vertex at the end of each.
-    facet_is_tie : ndarray of shape (F,)
-        Facets without area: they exist only because ties are split by a jitter of 1e-13.
     columns : Columns
         Names of the features, and how they were standardised. Queries use them: they take and give the units of X.
     notes : dict
@@ -140,9 +139,9 @@ class Atlas:
 
     """
 
-    def __init__(self, problem: Problem, bounds: Bounds, mesh: Mesh, complete: bool, counts: dict[str, int]) -> None:
+    def __init__(self, problem: Problem, bounds: Bounds, canonical: Canonical, complete: bool, counts: dict[str, int]) -> None:
         self._problem = problem
-        self._mesh = mesh
+        self._canonical = canonical
         self.region = bounds
         self.complete = complete
         self.notes: dict[str, Any] = {}
@@ -159,9 +158,13 @@ class Atlas:
         return self._problem.columns
 
     @property
+    def _mesh(self) -> Mesh:
+        return self._canonical.mesh
+
+    @property
     def n_facets(self) -> int:
-        """Number of facets that are not ties."""
-        return int(np.sum(~self._mesh.facet_tie))
+        """Number of facets."""
+        return int(self._mesh.facet_layer.size)
 
     @property
     def n_edges(self) -> int:
@@ -183,10 +186,15 @@ class Atlas:
         """Homogeneous costs of the vertices."""
         return _fixed(self._problem.to_user(self._mesh.vertices))
 
+    @property
+    def edge_at(self) -> Ints:
+        """Start of each edge's events in ``edge_events``."""
+        return _fixed(self._canonical.event_at)
+
     @cached_property
     def edge_events(self) -> npt.NDArray[np.int32]:
-        """Event (row, type) of each edge, (-1, side) on the sides of the region."""
-        code = self._mesh.edge_code
+        """Events (row, type) of the edges, (-1, side) on the sides of the region."""
+        code = self._canonical.event_code
         first = self._problem.first_rows
         row = np.full(code.size, -1)
         row[code >= 0] = first[code[code >= 0] >> 1]
@@ -227,17 +235,10 @@ class Atlas:
         """The vertex at the end of each of ``facet_edges``."""
         return _fixed(self._mesh.facet_vertices)
 
-    @property
-    def facet_is_tie(self) -> npt.NDArray[np.bool_]:
-        """Facets without area."""
-        return _fixed(self._mesh.facet_tie)
-
     def __repr__(self) -> str:
-        ties = int(self._mesh.facet_tie.sum())
         state = "complete" if self.complete else "partial"
         return (
-            f"Atlas({state}: {self.n_facets} facets, {self.n_edges} edges, {self.n_vertices} vertices, "
-            f"{self.n_layers} layers; {ties} tie facets)"
+            f"Atlas({state}: {self.n_facets} facets, {self.n_edges} edges, {self.n_vertices} vertices, {self.n_layers} layers)"
         )
 
     # Facets
@@ -264,9 +265,12 @@ class Atlas:
         return int(facet)
 
     def _states(self, facets: Ints) -> npt.NDArray[np.int8]:
-        mesh = self._mesh
-        states: npt.NDArray[np.int8] = states_of(facets, mesh.facet_parent, mesh.facet_flips, mesh.start)
-        return states
+        """Partitions of some facets: M is all points on the margin."""
+        return self._canonical.states(facets)
+
+    def _split_states(self, pieces: Ints) -> npt.NDArray[np.int8]:
+        """Partitions of some pieces, whose maps are those of their facets; M is independent."""
+        return self._canonical.split.states(pieces)
 
     def facet(self, facet: int) -> Facet:
         """Everything about one facet; see :class:`Facet`."""
@@ -275,7 +279,7 @@ class Atlas:
         place = slice(mesh.facet_at[f], mesh.facet_at[f + 1])
         edges = mesh.facet_edges[place]
         beside = mesh.edge_facets[edges]
-        alpha, beta = solution_maps(problem.data, self._region, self._states(np.array([f]))[0])
+        alpha, beta = solution_maps(problem.data, self._region, self._split_states(self._canonical.piece[[f]])[0])
         unit = np.ldexp(1.0, [[problem.cost_exponent], [problem.cost_exponent], [0]])
         coef, intercept = None, None
         if problem.features.linear:
@@ -283,12 +287,11 @@ class Atlas:
         return Facet(
             number=f,
             layer=int(mesh.facet_layer[f]),
-            is_tie=bool(mesh.facet_tie[f]),
             partition=self.partition(f),
             polygon=self.polygon(f),
-            events=self.edge_events[edges],
+            events=[self.edge_events[self.edge_at[e] : self.edge_at[e + 1]] for e in edges],
             neighbours=np.where(beside[:, 0] == f, beside[:, 1], beside[:, 0]),
-            alpha=problem.row_alpha(unit * alpha, np.array([1.0, 0, 0]), np.array([0, 1.0, 0])),
+            alpha=None if self._canonical.is_cut(f) else problem.row_alpha(unit * alpha, np.eye(3)[P], np.eye(3)[Q]),
             coef=coef,
             intercept=problem.features.intercept(problem.features.expand(unit * beta)) if intercept is None else intercept,
         )
@@ -298,9 +301,8 @@ class Atlas:
     def locate(self, C_pos: Any, C_neg: Any) -> Any:
         """Number of the facet at some costs: an int for a pair of scalars, an array for arrays.
 
-        Of several facets that meet at these costs, on an edge or a vertex, it is the one with the lowest number (where the
-        edge is there by a split tie only: one of them). A facet that is a tie is given only if no other has the solution. At
-        infinite costs it is the facet where the way there ends: see :meth:`coef`.
+        Of several facets that meet at these costs, on an edge or a vertex, it is the one with the lowest number. At infinite
+        costs it is the facet where the way there ends: see :meth:`coef`.
 
         Parameters
         ----------
@@ -317,13 +319,15 @@ class Atlas:
         facets = np.empty(p.size, dtype=np.intp)
         facets[finite] = self._locate(self._problem.homogeneous(p[finite], q[finite]))
         for k in np.flatnonzero(~finite):
-            facets[k] = self._far(p[k], q[k]).facet
+            facets[k] = self._locator.facet_of(self._far(p[k], q[k]).facet)
         return int(facets[0]) if scalar else facets
 
     def alpha(self, C_pos: Any, C_neg: Any) -> Floats:
-        """Dual variables of the user's rows. Where they are not unique: one valid choice.
+        """Dual variables of the user's rows.
 
-        A row of weight zero has 0. At infinite costs (see :meth:`coef`) a dual variable that grows without bound is infinite.
+        Where rows on the margin depend on each other they are not unique. Then they are the limit of the dual variables of
+        data whose ties are split by a small jitter, which are unique: a valid choice everywhere, continuous and piecewise
+        affine in the costs inside a facet; which one depends on ``random_state``. A row of weight zero has 0. At infinite costs (see :meth:`coef`) a dual variable that grows without bound is infinite.
 
         Parameters
         ----------
@@ -489,7 +493,7 @@ class Atlas:
     def _far(self, p: float, q: float) -> LimitSolution:
         """The solution at costs of which one or both are infinite."""
         way = way_to(p, q, self._problem.cost_exponent)
-        on_the_way = ((f, self._states(np.array([f]))[0]) for f in self._along(way.stops))
+        on_the_way = ((f, self._split_states(np.array([f]))[0]) for f in self._along(way.stops))
         limit = first_limit(self._problem.data, self._region, on_the_way, way)
         if limit is None or (not self.complete and limit.violation > LOST):
             raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
@@ -497,48 +501,48 @@ class Atlas:
         warn_if_inaccurate(np.array([gap]), np.array([p]), np.array([q]))
         return limit
 
-    def _gap_on_the_way(self, facet: int, stops: Floats) -> float:
-        """Relative duality gap on the user's rows at the first of some costs on the way to infinity where a facet is right."""
+    def _gap_on_the_way(self, piece: int, stops: Floats) -> float:
+        """Relative duality gap on the user's rows at the first of some costs on the way to infinity where a piece is right."""
         if self._problem.features.factor is None:
             return 0.0
-        states = np.repeat(self._states(np.array([facet])), len(stops), axis=0)
+        states = np.repeat(self._split_states(np.array([piece])), len(stops), axis=0)
         solution = solve(self._problem.data, self._region, states, stops)
         right = np.flatnonzero(solution.gap <= ALARM)[:1]
         first = Solution(*(array[right] for array in solution))  # type: ignore[arg-type]
         return float(np.max(user_gaps(self._problem, first, stops[right]), initial=0.0))
 
     def _along(self, stops: Floats) -> Iterator[int]:
-        """The facets at some homogeneous costs, each once, then those nearby."""
+        """The pieces at some homogeneous costs, each once, then those nearby."""
         seen = {NOWHERE}
-        for facets in (self._locator(stops), *(self._locator.near(stop) for stop in stops)):
-            for f in facets.tolist():
+        for pieces in (self._locator(stops), *(self._locator.near(stop) for stop in stops)):
+            for f in pieces.tolist():
                 if f not in seen:
                     seen.add(f)
                     yield f
 
     def _solve(self, c: Floats) -> Solution:
         """Solutions at homogeneous costs (n, 3); ValueError if some are outside the explored part."""
-        facets, solution = self._settle(c)
-        self._check_explored(c, facets == NOWHERE)
+        pieces, solution = self._settle(c)
+        self._check_explored(c, pieces == NOWHERE)
         return solution
 
     def _locate(self, c: Floats) -> Ints:
         """Facets at homogeneous costs (n, 3); ValueError if some are outside the explored part."""
-        facets = self._locator(c)
-        doubtful = is_far(c) | (facets == NOWHERE) | (not self.complete)
-        facets[doubtful] = self._settle(c[doubtful])[0]
-        self._check_explored(c, facets == NOWHERE)
-        return facets
+        pieces = self._locator(c)
+        doubtful = is_far(c) | (pieces == NOWHERE) | (not self.complete)
+        pieces[doubtful] = self._settle(c[doubtful])[0]
+        self._check_explored(c, pieces == NOWHERE)
+        return np.array([self._locator.facet_of(f) for f in pieces.tolist()], dtype=np.intp)
 
     def _settle(self, c: Floats) -> tuple[Ints, Solution]:
-        """Facets at homogeneous costs (n, 3), and the solutions there.
+        """Pieces at homogeneous costs (n, 3), and the solutions there.
 
         It is the gap, or far out exact arithmetic, that says what is right: the way through the mesh is led by corners in
         doubles. NOWHERE is told of costs in a partial atlas where no explored facet nearby has a solution.
         """
-        facets = self._locator(c)
-        first = np.where(facets == NOWHERE, self._locator.true[0], facets)
-        solution = solve(self._problem.data, self._region, self._states(first), c)
+        pieces = self._locator(c)
+        first = np.where(pieces == NOWHERE, self._locator.true[0], pieces)
+        solution = solve(self._problem.data, self._region, self._split_states(first), c)
         for k in np.flatnonzero(is_doubtful(solution, c)):
             first[k], better = self._search(c[k], int(first[k]))
             for array, value in zip(solution, better, strict=True):
@@ -547,15 +551,15 @@ class Atlas:
         return np.where(lost & (not self.complete), NOWHERE, first), solution
 
     def _search(self, point: Floats, first: int) -> tuple[int, Solution]:
-        """The facet at homogeneous costs and the solution there, from ``first``, facets at smaller costs, and those nearby."""
+        """The piece at homogeneous costs and the solution there, from ``first``, pieces at smaller costs, and those nearby."""
         tried: list[int] = []
 
         def groups() -> Iterator[npt.NDArray[np.int8]]:
-            for facets in self._candidates(point, first):
-                new = [f for f in dict.fromkeys(facets.tolist()) if f != NOWHERE and f not in tried]
+            for pieces in self._candidates(point, first):
+                new = [f for f in dict.fromkeys(pieces.tolist()) if f != NOWHERE and f not in tried]
                 tried.extend(new)
                 if new:
-                    yield self._states(np.array(new))
+                    yield self._split_states(np.array(new))
 
         best, solution = choose(self._problem.data, self._region, groups(), point)
         return tried[best], solution
@@ -578,7 +582,7 @@ class Atlas:
 
     @cached_property
     def _locator(self) -> Locator:
-        return Locator(self._mesh)
+        return Locator(self._canonical)
 
     def _check_costs(self, C_pos: Any, C_neg: Any) -> tuple[tuple[Floats, Floats], bool]:
         p, q = np.asarray(C_pos, dtype=float), np.asarray(C_neg, dtype=float)

@@ -392,8 +392,8 @@ def _progress(arguments: argparse.Namespace) -> bool:
 
 def _sizes(atlas: svmatlas.Atlas) -> dict[str, Any]:
     return {
-        "complete": atlas.complete, "n_facets": atlas.n_facets, "n_tie_facets": int(atlas.facet_is_tie.sum()),
-        "n_edges": atlas.n_edges, "n_vertices": atlas.n_vertices, "n_layers": atlas.n_layers,
+        "complete": atlas.complete, "n_facets": atlas.n_facets, "n_edges": atlas.n_edges,
+        "n_vertices": atlas.n_vertices, "n_layers": atlas.n_layers,
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from svmatlas.atlas import Atlas
 from svmatlas.budget import check_memory
+from svmatlas.canonical import unite
 from svmatlas.facet import INSIDE
 from svmatlas.layers import Facets
 from svmatlas.mesh import Joiner
@@ -19,6 +20,7 @@ from svmatlas.problem import Bounds, Problem, check_bounds, make_problem
 from svmatlas.progress import make_bar
 from svmatlas.stopping import NEVER, Limit, check_budget, stoppable
 from svmatlas.survey import Surveyor
+from svmatlas.threads import make_pool
 from svmatlas.walk import state_at
 
 INWARD = 2.0**-20
@@ -134,9 +136,11 @@ def explore(
                 joiner.add(facets)
                 show(facets, surveyor)
         surveyor.engine.blocks.clear()
-        mesh = joiner.finish(jobs, NEVER if surveyor.complete else Limit(GRACE))
+        with make_pool(jobs) as pool:
+            split = joiner.finish(pool, NEVER if surveyor.complete else Limit(GRACE))
+            canonical = unite(problem.data, surveyor.region, surveyor.engine.words, split, pool)
         limit.answered = True
-    return Atlas(problem, bounds, mesh, surveyor.complete, surveyor.engine.counts)
+    return Atlas(problem, bounds, canonical, surveyor.complete, surveyor.engine.counts)
 
 
 def _as_it_is(tile: Bounds, facets: Facets) -> Facets:

@@ -29,11 +29,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 
+from svmatlas.canonical import Canonical, untied
 from svmatlas.columns import Columns, check_names
 from svmatlas.facet import Data
 from svmatlas.features import Features
 from svmatlas.kernels import Kernel
-from svmatlas.mesh import Mesh
+from svmatlas.mesh import Mesh, Split
 from svmatlas.problem import ZERO, Problem
 from svmatlas.version import __version__
 from svmatlas.writing import check_goal, replacing
@@ -44,11 +45,14 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 
 MAGIC = b"SVMATLAS"
-FORMAT = 2
-"""Version of the layout of the file. Since 2 the names and the scaling of the features are part of it."""
+FORMAT = 3
+"""Version of the layout of the file. Since 2 the names and the scaling of the features are part of it; since 3 it has the
+map of the data as they are beside that of the jittered data, if it is another one."""
 PREFIX = len(MAGIC) + 8 + 32
 ALIGN = 64
 """Arrays begin at multiples of this, as vector instructions like it."""
+MAPPED = ("split.", "mesh.", "canonical.")
+"""Parts of an atlas that make up the map."""
 KINDS = "biufU"
 """Kinds of arrays in a file: numbers, truth values and text, never objects."""
 
@@ -76,7 +80,7 @@ def save(atlas: Atlas, path: str | os.PathLike[str]) -> None:
         "format": FORMAT,
         "package": f"svmatlas {__version__}",
         "parameters": parameters,
-        "data": _digest_of(arrays, [name for name in arrays if not name.startswith("mesh.")]),
+        "data": _digest_of(arrays, [name for name in arrays if not name.startswith(MAPPED)]),
         "arrays": places,
         "body": {"length": end, "digest": body.hexdigest()},
     }
@@ -105,11 +109,15 @@ def _digest_of(arrays: dict[str, Array], names: list[str]) -> str:
 
 def _take_apart(atlas: Atlas) -> tuple[dict[str, Array], dict[str, Any]]:
     """All arrays of an atlas by name, and all its other values."""
-    problem, mesh = atlas._problem, atlas._mesh
+    problem, canonical = atlas._problem, atlas._canonical
     features, kernel = problem.features, problem.features.kernel
     if not isinstance(kernel.name, str):
         raise ValueError("an atlas with a callable as kernel cannot be saved: use kernel='precomputed'")
-    arrays: dict[str, Any] = {f"mesh.{name}": array for name, array in mesh._asdict().items()}
+    arrays: dict[str, Any] = {f"split.{name}": array for name, array in canonical.split.mesh._asdict().items()}
+    arrays |= {f"split.{name}": getattr(canonical.split, name) for name in Split._fields[1:]}
+    if canonical.mesh is not canonical.split.mesh:
+        arrays |= {f"mesh.{name}": array for name, array in canonical.mesh._asdict().items()}
+        arrays |= {f"canonical.{name}": getattr(canonical, name) for name in Canonical._fields[2:]}
     for name in ("rows", "point", "axis", "probe"):
         arrays[f"data.{name}"] = getattr(problem.data, name)
     for name in ("classes", "point", "weight", "sign", "distinct"):
@@ -222,7 +230,7 @@ def _array(view: mmap.mmap, begin: int, place: dict[str, Any]) -> Array:
 def _put_together(arrays: dict[str, Array], parameters: dict[str, Any]) -> Atlas:
     from svmatlas.atlas import Atlas
 
-    held = {name: array if name.startswith(("mesh.", "X")) else array.copy() for name, array in arrays.items()}
+    held = {name: array if name.startswith((*MAPPED, "X")) else array.copy() for name, array in arrays.items()}
     rows = held["data.rows"]
     data = Data(
         rows, np.ascontiguousarray(rows.T), held["data.point"], held["data.axis"], held["data.probe"], parameters["rank"],
@@ -241,14 +249,24 @@ def _put_together(arrays: dict[str, Array], parameters: dict[str, Any]) -> Atlas
         data, features, _columns(held, parameters["names"]), classes, held["problem.point"], held["problem.weight"],
         held["problem.sign"], held["problem.distinct"], parameters["cost_exponent"], parameters["seed"],
     )  # fmt: skip
-    mesh = Mesh(**{name: held[f"mesh.{name}"] for name in Mesh._fields})
+    canonical = _canonical(held)
     _check_columns(problem.columns, n_features)
-    _check_numbers(problem, mesh)
+    _check_numbers(problem, canonical)
     (a, b), (c, d) = ((lo, np.inf if hi is None else hi) for lo, hi in parameters["region"])
     counts = {name: parameters[name] for name in ("n_refined", "n_zero", "n_exact")}
-    atlas = Atlas(problem, ((a, b), (c, d)), mesh, parameters["complete"], counts)
+    atlas = Atlas(problem, ((a, b), (c, d)), canonical, parameters["complete"], counts)
     atlas.notes.update(parameters["notes"])
     return atlas
+
+
+def _canonical(arrays: dict[str, Array]) -> Canonical:
+    """The map of the data; that of the jittered data if there is no other."""
+    mesh = Mesh(**{name: arrays[f"split.{name}"] for name in Mesh._fields})
+    split = Split(mesh, **{name: arrays[f"split.{name}"] for name in Split._fields[1:]})
+    if "mesh.vertices" not in arrays:
+        return untied(split)
+    whole = Mesh(**{name: arrays[f"mesh.{name}"] for name in Mesh._fields})
+    return Canonical(split, whole, **{name: arrays[f"canonical.{name}"] for name in Canonical._fields[2:]})
 
 
 def _columns(arrays: dict[str, Array], names: list[str] | None) -> Columns:
@@ -264,24 +282,20 @@ def _check_columns(columns: Columns, n_features: int) -> None:
             raise ValueError("its arrays do not belong together")
 
 
-def _check_numbers(problem: Problem, mesh: Mesh) -> None:
+Range = tuple[Array, tuple[int, ...], float, float]
+"""An array, the shape that it should have, and its least and largest values."""
+
+
+def _check_numbers(problem: Problem, canonical: Canonical) -> None:
     """Numbers that say where to look must not lead outside: compiled code follows them blindly."""
-    n_facets, n_edges, n_points = mesh.facet_layer.size, mesh.edge_code.size, problem.n_points
-    n_vertices, n_places, n_columns = mesh.vertices.shape[0], mesh.facet_edges.size, problem.data.rows.shape[1]
-    ranges: list[tuple[Array, tuple[int, ...], float, float]] = [
-        (mesh.vertices, (n_vertices, 3), 0, np.inf),
-        (mesh.edge_code, (n_edges,), -np.inf, 2 * n_points - 1),
-        (mesh.edge_facets, (n_edges, 2), -2, n_facets - 1),
-        (mesh.edge_vertices, (n_edges, 2), 0, n_vertices - 1),
-        (mesh.facet_parent, (n_facets,), -1, n_facets - 1),
-        (mesh.facet_parent - np.arange(n_facets), (n_facets,), -n_facets, -1),  # no circles
-        (mesh.facet_flips, (n_facets, 2), -1, 2 * n_points - 1),
-        (mesh.facet_at, (n_facets + 1,), 0, n_places),
-        (np.diff(mesh.facet_at), (n_facets,), 1, n_places),
-        (mesh.facet_edges, (n_places,), 0, n_edges - 1),
-        (mesh.facet_vertices, (n_places,), 0, n_vertices - 1),
-        (mesh.facet_tie, (n_facets,), 0, 1),
-        (mesh.start, (n_points,), 0, 2),
+    n_points, n_columns, split = problem.n_points, problem.data.rows.shape[1], canonical.split
+    ranges = (
+        _mesh_ranges(split.mesh, n_points) + _mesh_ranges(canonical.mesh, n_points) + _canonical_ranges(canonical, n_points)
+    )
+    ranges += [
+        (split.flips, (split.mesh.facet_layer.size, 2), -1, 2 * n_points - 1),
+        (split.kind, split.mesh.facet_layer.shape, 0, 2),
+        (split.start, (n_points,), 0, 2),
         (problem.point, problem.weight.shape, ZERO, n_points - 1),
         (problem.distinct, (n_points,), 0, problem.features.origin.size - 1),
         (problem.data.axis, (n_points,), 0, 1),
@@ -292,6 +306,37 @@ def _check_numbers(problem: Problem, mesh: Mesh) -> None:
     for array, shape, low, high in ranges:
         if array.shape != shape or not (array.size == 0 or (array.min() >= low and array.max() <= high)):
             raise ValueError("its arrays do not belong together")
+
+
+def _mesh_ranges(mesh: Mesh, n_points: int) -> list[Range]:
+    n_facets, n_edges = mesh.facet_layer.size, mesh.edge_code.size
+    n_vertices, n_places = mesh.vertices.shape[0], mesh.facet_edges.size
+    return [
+        (mesh.vertices, (n_vertices, 3), 0, np.inf),
+        (mesh.edge_code, (n_edges,), -np.inf, 2 * n_points - 1),
+        (mesh.edge_facets, (n_edges, 2), -2, n_facets - 1),
+        (mesh.edge_vertices, (n_edges, 2), 0, n_vertices - 1),
+        (mesh.facet_parent, (n_facets,), -1, n_facets - 1),
+        (mesh.facet_parent - np.arange(n_facets), (n_facets,), -n_facets, -1),  # no circles
+        (mesh.facet_at, (n_facets + 1,), 0, n_places),
+        (np.diff(mesh.facet_at), (n_facets,), 1, n_places),
+        (mesh.facet_edges, (n_places,), 0, n_edges - 1),
+        (mesh.facet_vertices, (n_places,), 0, n_vertices - 1),
+    ]
+
+
+def _canonical_ranges(canonical: Canonical, n_points: int) -> list[Range]:
+    n_facets, n_pieces = canonical.mesh.facet_layer.size, canonical.split.kind.size
+    return [
+        (canonical.piece, (n_facets,), 0, n_pieces - 1),
+        (canonical.facet, (n_pieces,), -1, n_facets - 1),
+        (canonical.event_at, (canonical.mesh.edge_code.size + 1,), 0, canonical.event_code.size),
+        (np.diff(canonical.event_at), canonical.mesh.edge_code.shape, 1, np.inf),
+        (canonical.event_code, canonical.event_code.shape, -np.inf, 2 * n_points - 1),
+        (canonical.tied_at, (n_facets + 1,), 0, canonical.tied.size),
+        (np.diff(canonical.tied_at), (n_facets,), 0, np.inf),
+        (canonical.tied, canonical.tied.shape, 0, n_points - 1),
+    ]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -317,8 +362,8 @@ def _tables(atlas: Atlas) -> dict[str, dict[str, Any]]:
     return {
         "vertices": {"p": p, "q": q, "l": l, **finite},
         "edges": {
-            "row": atlas.edge_events[:, 0],
-            "type": atlas.edge_events[:, 1],
+            "rows": (atlas.edge_events[:, 0], atlas.edge_at),
+            "types": (atlas.edge_events[:, 1], atlas.edge_at),
             "left_facet": atlas.edge_facets[:, 0],
             "right_facet": atlas.edge_facets[:, 1],
             "first_vertex": atlas.edge_vertices[:, 0],
@@ -327,7 +372,6 @@ def _tables(atlas: Atlas) -> dict[str, dict[str, Any]]:
         "facets": {
             "layer": atlas.facet_layer,
             "parent": atlas.facet_parent,
-            "is_tie": atlas.facet_is_tie,
             "edges": (atlas.facet_edges, atlas.facet_at),
             "vertices": (atlas.facet_vertices, atlas.facet_at),
         },

@@ -90,6 +90,7 @@ from svmatlas.polygon import (
     UNKNOWN,
     close_facet,
     has_coarse,
+    is_crowded,
     is_far,
     is_suspect,
     is_tie,
@@ -248,13 +249,14 @@ class Arena(NamedTuple):
     last_told: Int32  # (n,) CLOSED_SINCE for facets that do not wait any more
     met: Int32  # (n, 2) corners that are known of a facet, and edges of which only one end is
     order: Int32  # (n,) the closed facets; what follows is in this order
-    tie: npt.NDArray[np.bool_]  # (n,) facets that the jitter made
+    kind: npt.NDArray[np.int8]  # (n,) PLAIN, TIE or CROWDED
     coarse: npt.NDArray[np.bool_]  # (n,) facets with corners that even double-double does not know well
     at: Ints  # (n + 1,) closed facet j has the places at[j] : at[j + 1] of the next two
     code: Int32  # the edges in order
     vertex: Int32  # number of the corner at the end of the edge, in the next three
     name: Words  # (m,) names of corners
     corner: Floats  # (m, 3)
+    crowded: npt.NDArray[np.bool_]  # (m,) more points may be on the margin there than two events explain
     beta: Floats  # (m, d) l beta there, if wanted; else (0, d)
     table_key: Words  # open addressing, 0 for empty
     table_value: Int32  # numbers of facets
@@ -271,6 +273,9 @@ RINGED, LONE, SAME, OTHER = range(4)
 """The queues, in the order in which they are served: facets of which all corners are known; those of one colour of which
 one corner is known, and all of that colour; those of the other colour. Of LONE the last is served first: it shares most points
 with the facet before, and so most columns of its factor."""
+PLAIN, TIE, CROWDED = np.arange(3)
+"""Kinds of facets: plain ones; those without area, which the jitter made; those where points may be tied (canonical.py):
+at all of their corners more points may be on the margin than belong to two events."""
 CLOSED_SINCE = -2
 """Marks facets to which nothing needs to be told."""
 PLACES, CORNERS = 5, 2
@@ -303,13 +308,14 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
         "last_told": (np.int32, (n,)),
         "met": (np.int32, (n, 2)),
         "order": (np.int32, (n,)),
-        "tie": (np.bool_, (n,)),
+        "kind": (np.int8, (n,)),
         "coarse": (np.bool_, (n,)),
         "at": (np.intp, (n + 1,)),
         "code": (np.int32, (places,)),
         "vertex": (np.int32, (places,)),
         "name": (np.uint64, (corners,)),
         "corner": (np.float64, (corners, 3)),
+        "crowded": (np.bool_, (corners,)),
         "beta": (np.float64, (corners if betas else 0, d)),
         "table_key": (np.uint64, (size,)),
         "table_value": (np.int32, (size,)),
@@ -333,9 +339,9 @@ def larger(arena: Arena, room: int) -> Arena:
     new = make_arena(room, n_candidates, d, arena.beta.size > 0, np.empty(0, dtype=np.uint8))
     done, named, seats, free, told, found = arena.counts[:6]
     used = {"state": seats, "pull": seats, "holders": seats, "free": free, "told": told, "at": done + 1}
-    used |= dict.fromkeys(("order", "tie", "coarse"), done)
+    used |= dict.fromkeys(("order", "kind", "coarse"), done)
     used |= dict.fromkeys(("code", "vertex"), arena.at[done])
-    used |= dict.fromkeys(("name", "corner", "beta"), found)
+    used |= dict.fromkeys(("name", "corner", "crowded", "beta"), found)
     new.queue[:, :n] = arena.queue
     new.table_key[:] = 0
     for name in set(Arena._fields) - {"block", "memory", "table_key", "table_value", "queue"}:
@@ -464,11 +470,14 @@ def _close_ringed(task, arena, f, hints):
     if is_far(corner[0], n):
         return EMPTY
     if not is_suspect(corner[0], n):
-        arena.tie[arena.counts[DONE]] = False
+        crowded = True
+        for j in range(n):
+            crowded = crowded and arena.crowded[hints[edge[0, HINT, j], 2]]
+        arena.kind[arena.counts[DONE]] = CROWDED if crowded else PLAIN
         return CLOSED
     for j in range(n):
         edge[0, SIGN, j] = edge[0, CODE, j] >= 0 and _is_on_margin(arena, f, edge[0, CODE, j] >> 1)
-    arena.tie[arena.counts[DONE]] = True
+    arena.kind[arena.counts[DONE]] = TIE
     return CLOSED if _is_between_tied(task, arena.margin[f], edge[0, CODE, :n], edge[0, SIGN]) else EMPTY
 
 
@@ -823,7 +832,9 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
                 _spread(task, frame, arena.spread)
             if arena.beta.shape[0] > 0:
                 _write_beta(task, arena)
-            arena.coarse[done], arena.tie[done] = _is_coarse_or_tie(task)
+            arena.coarse[done], tie = _is_coarse_or_tie(task)
+            crowded = _crowd(task, arena)
+            arena.kind[done] = TIE if tie else (CROWDED if crowded else PLAIN)
             if not (_mev(task, words, arena, f, space.neighbour) and _cv(task, words, arena, f, space.neighbour)):
                 return FULL
             task.answers = answers[:0]
@@ -831,6 +842,18 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
         counts[HAND] = -1
         counts[DONE] += 1
         counts[FOUND] = found
+
+
+@kernel
+def _crowd(task, arena):
+    """Put down whether the new corners of the facet in hand are crowded; are all of its corners so?"""
+    first, crowded = arena.at[arena.counts[DONE]], True
+    for j in range(task.tally[N_CORNERS]):
+        number = arena.vertex[first + j]
+        if _is_new(task, j):
+            arena.crowded[number] = task.corner[0, j, L] == 0.0 or is_crowded(task, j)
+        crowded = crowded and arena.crowded[number]
+    return crowded
 
 
 @kernel
@@ -945,7 +968,7 @@ def _tidy(arena, words, which, side_name, d):
             there = arena.table_key[where] != np.uint64(0)
             other = number[arena.table_value[where]] if there else np.int32(-1)
             neighbour[new] = other if other >= 0 else OPEN
-    return keys, arena.tie[:n].copy(), arena.at[: n + 1].copy(), code, vertex, neighbour, name, corner, beta, parent, flips
+    return keys, arena.kind[:n].copy(), arena.at[: n + 1].copy(), code, vertex, neighbour, name, corner, beta, parent, flips
 
 
 BOUNDARY, OPEN = -1, -2
@@ -1010,7 +1033,7 @@ class Facets(NamedTuple):
     outcome: int  # CLOSED, FULL, PAUSED, or EMPTY if the start is not in the tile
     spread: Floats  # see Arena
     key: Words  # (F,)
-    tie: npt.NDArray[np.bool_]  # (F,)
+    kind: npt.NDArray[np.int8]  # (F,) PLAIN, TIE or CROWDED
     at: Ints  # (F + 1,) facet j has the places at[j] : at[j + 1] of the next three
     code: Int32  # the edges in order, from the largest code on
     vertex: Int32  # number of the vertex at the end of the edge
@@ -1198,7 +1221,7 @@ class _Work:
         engine.pace = self.pace.size
         arena.counts[DONE], arena.counts[FOUND] = n, arena.vertex[: arena.at[n]].max(initial=-1) + 1
         for f, corners, tie in self.settled:
-            mine, arena.tie[f] = arena.vertex[arena.at[f] : arena.at[f + 1]], tie
+            mine, arena.kind[f] = arena.vertex[arena.at[f] : arena.at[f + 1]], TIE if tie else CROWDED
             known = arena.corner[mine] == 0.0  # zero by structure
             arena.corner[mine] = np.where(known, 0.0, np.maximum(corners, 0.0))
         if engine.betas and outcome == CLOSED and not self._mend():

@@ -1,21 +1,24 @@
-"""Costs -> the facet they lie in: a walk through the mesh from a nearby facet.
+"""Costs -> the piece of the split map they lie in (canonical.py): a walk through its mesh from a nearby piece.
 
-A facet is left by the edge that the point is furthest beyond, until it is beyond none. Facets that the jitter made are
+A piece is left by the edge that the point is furthest beyond, until it is beyond none. Pieces that the jitter made are
 walked through but never answered, and edges that the jitter made (shorter than ``SHORT``) have no direction to speak of and
-are passed over. Where the walk does not arrive at a true facet (in a tie, at a hole of a partial atlas, in a circle among
-slivers), the true facets nearby and those around the tie are tried, then all. From a point on an edge all facets that hold it
-are gone through, and the one with the lowest number is answered, so that the answer does not depend on the way.
+are passed over. Where the walk does not arrive at a true piece (in a tie, at a hole of a partial atlas, in a circle among
+slivers), the true pieces nearby and those around the tie are tried, then all. From a point on an edge all pieces that hold it
+are gone through, and one of the facet with the lowest number is answered, so that the facet does not depend on the way.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
+from svmatlas.canonical import Canonical, behind
 from svmatlas.compiled import entry, kernel, owner
 from svmatlas.doubledouble import two_prod
-from svmatlas.mesh import Mesh
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -25,7 +28,7 @@ ROUNDING = 2.0**-44
 lines are almost parallel, else some 1e-15; a point this close to an edge has the same solution on both sides."""
 
 NOWHERE = -1
-"""In place of a facet: the point lies in no explored facet."""
+"""In place of a piece: the point lies in no explored one."""
 
 SHORT = 2.0**-34
 """Relative length of an edge that may be there by the jitter only (1e-13 times the conditioning): it has no direction."""
@@ -78,8 +81,8 @@ def _worst_edge(vertices, at, corners, f, c):
 
 
 @owner
-def _lowest(vertices, at, corners, neighbour, tie, f, c):
-    """The lowest number of a true facet that holds c, among f and those behind edges that c lies on, and so on."""
+def _lowest(vertices, at, corners, neighbour, facet, f, c):
+    """The piece of the lowest facet that holds c, among f and those behind edges that c lies on, and so on."""
     held = np.empty(8, np.int64)
     held[0], n, k, lowest = f, 1, 0, f
     while k < n:
@@ -99,14 +102,14 @@ def _lowest(vertices, at, corners, neighbour, tie, f, c):
                 held = np.concatenate((held, np.empty(n, np.int64)))
             held[n] = h
             n += 1
-            if h < lowest and not tie[h] and worst < np.inf:
+            if 0 <= facet[h] < facet[lowest] and worst < np.inf:
                 lowest = h
     return lowest
 
 
 @entry
-def _walk(vertices, at, corners, neighbour, tie, starts, points):
-    """Facet of each point, or NOWHERE if the walk from its start did not arrive at a true facet."""
+def _walk(vertices, at, corners, neighbour, facet, starts, points):
+    """Piece of each point, or NOWHERE if the walk from its start did not arrive at a true piece."""
     out = np.full(points.shape[0], NOWHERE, np.int64)
     limit = 64 + 8 * int(np.sqrt(at.size))
     for n in range(points.shape[0]):
@@ -114,10 +117,10 @@ def _walk(vertices, at, corners, neighbour, tie, starts, points):
         for _ in range(limit):
             place, depth = _worst_edge(vertices, at, corners, f, points[n])
             if depth >= -ROUNDING:
-                if depth < np.inf and not tie[f]:
+                if depth < np.inf and facet[f] >= 0:
                     out[n] = f
                     if depth <= ROUNDING:
-                        out[n] = _lowest(vertices, at, corners, neighbour, tie, f, points[n])
+                        out[n] = _lowest(vertices, at, corners, neighbour, facet, f, points[n])
                 break
             f = neighbour[place]
             if f < 0:
@@ -127,7 +130,7 @@ def _walk(vertices, at, corners, neighbour, tie, starts, points):
 
 @entry
 def _try_some(vertices, at, corners, facets, c):
-    """Which of some facets holds c best, and how deep inside it c is."""
+    """Which of some pieces holds c best, and how deep inside it c is."""
     best, deepest = NOWHERE, -np.inf
     for n in range(facets.size):
         _, depth = _worst_edge(vertices, at, corners, facets[n], c)
@@ -137,41 +140,39 @@ def _try_some(vertices, at, corners, facets, c):
 
 
 class Locator:
-    """Point location in a mesh."""
+    """Point location in the split mesh."""
 
-    def __init__(self, mesh: Mesh) -> None:
-        self.mesh = mesh
-        facets = mesh.edge_facets[mesh.facet_edges]
-        own = np.repeat(np.arange(mesh.facet_at.size - 1), np.diff(mesh.facet_at))
-        self.neighbour = np.where(facets[:, 0] == own, facets[:, 1], facets[:, 0])
-        self.tie = mesh.facet_tie & ~np.all(mesh.facet_tie)  # where there are ties only, these are answered
-        self.true = np.flatnonzero(~self.tie)
+    def __init__(self, canonical: Canonical) -> None:
+        self.mesh = mesh = canonical.split.mesh
+        self.neighbour = behind(mesh)
+        self.facet = canonical.facet
+        self.true = np.flatnonzero(self.facet >= 0)
         corner = mesh.vertices[mesh.facet_vertices]
         corner = corner / corner.sum(axis=1, keepdims=True)
         self.middle = np.add.reduceat(corner, mesh.facet_at[:-1], axis=0) / np.diff(mesh.facet_at)[:, None]
         self.tree = cKDTree(_flatten(self.middle[self.true]))
 
     def __call__(self, points: Floats) -> Ints:
-        """Facets of homogeneous costs (n, 3); NOWHERE where no explored facet holds them."""
+        """Pieces of homogeneous costs (n, 3); NOWHERE where no explored one holds them."""
         mesh = self.mesh
         _, nearest = self.tree.query(_flatten(points))
         found: Ints = _walk(
-            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, self.tie, self.true[nearest], points
+            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, self.facet, self.true[nearest], points
         )
         for n in np.flatnonzero(found == NOWHERE):
             found[n] = self._search(points[n])
         return found
 
     def near(self, point: Floats, count: int = 64) -> Ints:
-        """The true facets nearest to a point, and those around the tie that holds it."""
+        """The true pieces nearest to a point, and those around the tie that holds it."""
         _, near = self.tree.query(_flatten(point[None])[0], k=min(count, self.true.size))
         facets: Ints = self.true[np.atleast_1d(near)]
         around: Ints = np.array(self._around(point, facets[0], count), dtype=np.intp)
         return np.unique(np.concatenate([facets, around]))
 
     def near_ties(self, point: Floats, count: int = 64) -> Ints:
-        """The ties nearest to a point: in a region that is thinner than the jitter a facet may be taken for one."""
-        ties = np.flatnonzero(self.tie)
+        """The ties nearest to a point: in a region that is thinner than the jitter a piece may be taken for one."""
+        ties = np.flatnonzero(self.facet < 0)
         if ties.size == 0:
             return ties
         distance = np.sum((_flatten(self.middle[ties]) - _flatten(point[None])) ** 2, axis=1)
@@ -179,26 +180,33 @@ class Locator:
         return nearest
 
     def _around(self, point: Floats, start: np.intp, count: int) -> list[int]:
-        """True facets, at most so many, that are reached through ties only from the facet that holds a point."""
-        mesh, seen = self.mesh, set()
-        true: list[int] = []
-        waiting = _walk(
-            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, np.zeros_like(self.tie),
+        """True pieces, at most so many, that are reached through ties only from the piece that holds a point."""
+        mesh = self.mesh
+        held = _walk(
+            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, np.zeros_like(self.facet),
             np.array([start]), point[None],
-        ).tolist()  # fmt: skip
-        while waiting and len(true) < count:
+        )  # fmt: skip
+        return list(islice(self._through_ties(int(held[0])), count))
+
+    def _through_ties(self, piece: int) -> Iterator[int]:
+        """A piece, or if it is a tie the true ones that are reached from it through ties only, the nearest first."""
+        waiting, seen, at = [piece], set(), self.mesh.facet_at
+        while waiting:
             f = waiting.pop(0)
             if f < 0 or f in seen:
                 continue
             seen.add(f)
-            if not self.tie[f]:
-                true.append(f)
+            if self.facet[f] >= 0:
+                yield f
             else:
-                waiting += self.neighbour[mesh.facet_at[f] : mesh.facet_at[f + 1]].tolist()
-        return true
+                waiting += self.neighbour[at[f] : at[f + 1]].tolist()
+
+    def facet_of(self, piece: int) -> int:
+        """The facet of a piece; of a tie one beside it; NOWHERE if there is none."""
+        return next((int(self.facet[f]) for f in self._through_ties(piece)), NOWHERE)
 
     def _search(self, point: Floats) -> int:
-        """Try the true facets nearby, then all of them."""
+        """Try the true pieces nearby, then all of them."""
         mesh = self.mesh
         for facets, slack in ((self.near(point), ROUNDING), (self.true, SLACK)):
             f, depth = _try_some(mesh.vertices, mesh.facet_at, mesh.facet_vertices, facets, point)

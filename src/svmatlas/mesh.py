@@ -20,7 +20,10 @@ from scipy.sparse.csgraph import connected_components
 from svmatlas.compiled import caller, entry, kernel, owner
 from svmatlas.facet import CUT, Region
 from svmatlas.layers import (
+    CROWDED,
     OPEN,
+    PLAIN,
+    TIE,
     Engine,
     Facets,
     Words,
@@ -32,7 +35,6 @@ from svmatlas.layers import (
 )
 from svmatlas.polygon import is_far, is_suspect
 from svmatlas.stopping import NEVER, Limit, Stopped
-from svmatlas.threads import make_pool
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -49,12 +51,29 @@ class Mesh(NamedTuple):
     edge_vertices: Int32  # (E, 2)
     facet_layer: Int32  # (F,)
     facet_parent: Int32  # (F,) facet of the layer before, -1 for the first
-    facet_flips: Int32  # (F, 2) codes crossed from the parent
     facet_at: Ints  # (F + 1,) facet f has the entries facet_at[f] : facet_at[f + 1] of the next two
     facet_edges: Int32  # edges in order
     facet_vertices: Int32  # the vertex at the end of that edge
-    facet_tie: npt.NDArray[np.bool_]  # (F,) exists only because of the jitter
+
+
+class Split(NamedTuple):
+    """The map of the jittered data."""
+
+    mesh: Mesh
+    flips: Int32  # (F, 2) codes crossed from the parent of each facet
+    kind: npt.NDArray[np.int8]  # (F,) PLAIN, TIE or CROWDED, see layers.py
     start: States  # (N,) partition of facet 0
+
+    @property
+    def tie(self) -> npt.NDArray[np.bool_]:
+        """Which facets exist only because of the jitter."""
+        tie: npt.NDArray[np.bool_] = self.kind == TIE
+        return tie
+
+    def states(self, facets: Ints) -> States:
+        """Partitions of some facets."""
+        states: States = states_of(facets, self.mesh.facet_parent, self.flips, self.start)
+        return states
 
 
 class Joiner:
@@ -70,7 +89,7 @@ class Joiner:
         self.key = key_of(start, engine.words)
         self.root = -1  # number of a piece of the facet of the start
         self.first: tuple[int, Facets] | None = None  # the first tile, and the number of its first facet
-        self.at, self.tie = _Growing(np.zeros(1, dtype=np.intp)), _Growing(np.empty(0, dtype=np.bool_))
+        self.at, self.kind = _Growing(np.zeros(1, dtype=np.intp)), _Growing(np.empty(0, dtype=np.int8))
         self.place = _Growing(np.empty((0, 3), dtype=np.int32))  # by the names below
         self.corner = _Growing(np.empty((0, 3)))
         self.around = _Growing(np.empty((0, 3), dtype=np.int32))  # of each vertex, by the names below
@@ -80,7 +99,7 @@ class Joiner:
 
     def add(self, facets: Facets) -> None:
         """Take the facets of a tile; their partitions are not kept."""
-        n_facets, n_places, n_vertices = self.tie.size, self.place.size, self.corner.size
+        n_facets, n_places, n_vertices = self.kind.size, self.place.size, self.corner.size
         cut, shared, loose = _find_cut(facets.at, facets.code, facets.vertex, facets.neighbour, facets.corner)
         self.cut.append((cut + n_facets, facets.key[cut]))
         self.shared.append((shared + n_vertices, facets.name[shared]))
@@ -90,39 +109,38 @@ class Joiner:
             self.root = n_facets + int(known[0])
         self.first = self.first or (n_facets, facets.bare())
         self.at.append(facets.at[1:] + n_places)
-        self.tie.append(facets.tie)
+        self.kind.append(facets.kind)
         self.corner.append(facets.corner)
         place, around = self.place.grow(facets.code.size), self.around.grow(len(facets.corner))
         _take(facets.at, facets.code, facets.vertex, facets.neighbour, facets.corner, n_vertices, n_facets, place, around)
 
-    def finish(self, n_jobs: int = 1, limit: Limit = NEVER) -> Mesh:
+    def finish(self, pool: Executor, limit: Limit = NEVER) -> Split:
         """All facets that are connected to that of the start, numbered layer after layer from there; Stopped if there is none.
 
         What takes exact arithmetic is left when the limit says so: a facet that was cut is then a tie if all its pieces are.
         """
-        if self.tie.size == 0:
+        if self.kind.size == 0:
             raise Stopped
-        n_pieces = self.tie.size
+        n_pieces = self.kind.size
         now, one = self._stitch(), self._one_each()
-        at, tie, place, corner, around = (
-            part.hand_over() for part in (self.at, self.tie, self.place, self.corner, self.around)
+        at, kind, place, corner, around = (
+            part.hand_over() for part in (self.at, self.kind, self.place, self.corner, self.around)
         )
         cut, shared = (np.concatenate([which for which, _ in parts]) for parts in (self.cut, self.shared))
         _mend(n_pieces, cut, shared, np.concatenate(self.loose), now, one, at, corner, place, around)
         root, start = self._find_root(now)
-        with make_pool(n_jobs) as pool:
-            order, mesh = _number_all(pool, root, at, place, around, corner)
-            mesh = mesh._replace(facet_tie=tie[order], start=start)
-            joined = order >= n_pieces
-            del order, at, tie, place, corner, around, now, one
-            suspects = _suspects(joined, mesh.facet_at, mesh.vertices, mesh.facet_vertices)
-            mesh.facet_tie[joined & (suspects == 0)] = False
-            self._judge_all(pool, suspects, mesh, limit)
-        return mesh._replace(vertices=_join_at_infinity(mesh))
+        order, mesh, flips = number_all(pool, root, at, place, around, corner)
+        split = Split(mesh, flips, kind[order], start)
+        joined = order >= n_pieces
+        del order, at, kind, place, corner, around, now, one
+        suspects = _suspects(joined, mesh.facet_at, mesh.vertices, mesh.facet_vertices)
+        split.kind[joined & (suspects == 0) & split.tie] = CROWDED
+        self._judge_all(pool, suspects, split, limit)
+        return split._replace(mesh=mesh._replace(vertices=_join_at_infinity(mesh)))
 
     def _stitch(self) -> Int32:
         """Append the facets that were cut as a whole; returns what is now the number of each facet, -1 if it is not known."""
-        now = np.arange(self.tie.size, dtype=np.int32)
+        now = np.arange(self.kind.size, dtype=np.int32)
         cut, key = (np.concatenate(part) for part in zip(*self.cut, strict=True))
         _, group = number_names(key)
         counts = np.bincount(group)
@@ -132,7 +150,8 @@ class Joiner:
         whole[np.diff(at) == 0] = -1
         now[cut] = whole[group]
         self.at.append(at[1:] + self.place.size)
-        self.tie.append(np.bincount(group, weights=self.tie.view()[cut]) == counts)
+        n_ties, n_plain = (np.bincount(group[self.kind.view()[cut] == kind], minlength=counts.size) for kind in (TIE, PLAIN))
+        self.kind.append(np.where(n_ties == counts, TIE, np.where(n_plain == counts, PLAIN, CROWDED)))
         self.place.append(self.place.view()[places])
         return np.concatenate([now, whole])
 
@@ -155,19 +174,20 @@ class Joiner:
             raise Stopped
         return int(now[number + known[0]]), facets.state(int(known[0]))
 
-    def _judge_all(self, pool: Executor, suspect: npt.NDArray[np.int8], mesh: Mesh, limit: Limit) -> None:
+    def _judge_all(self, pool: Executor, suspect: npt.NDArray[np.int8], split: Split, limit: Limit) -> None:
         """Whether facets that were cut are ties, seen as a whole."""
-        at = mesh.facet_at
+        mesh, at = split.mesh, split.mesh.facet_at
 
         def judge(facets: Ints) -> None:
             sizes = at[facets + 1] - at[facets]
             own = np.concatenate([[0], np.cumsum(sizes)])
             places = np.repeat(at[facets] - own[:-1], sizes) + np.arange(own[-1])
-            states, far = states_of(facets, mesh.facet_parent, mesh.facet_flips, mesh.start), suspect[facets] == FAR
+            states, far = split.states(facets), suspect[facets] == FAR
             codes = mesh.edge_code[mesh.facet_edges[places]]
             with suppress(Stopped):
                 limit.check()
-                mesh.facet_tie[facets] = self.engine.judge(self.region, states, far, own, codes, limit)
+                tie = self.engine.judge(self.region, states, far, own, codes, limit)
+                split.kind[facets] = np.where(tie, TIE, CROWDED)
 
         doubt = np.flatnonzero(suspect)
         parts = np.array_split(doubt, doubt.size // PART + 1)  # one, if only of none, so that the first map compiles all
@@ -194,6 +214,7 @@ class _Walk(NamedTuple):
 
     number: Int32  # (n,) number of each facet, -1 before it is named
     facet: Int32  # the facets by their numbers
+    flips: Int32  # (n, 2) the codes crossed to them
     edge_at: Ints  # where the edges that each of them numbers begin
     vertex: Int32  # the vertices by their numbers
     counts: Ints  # by the names below
@@ -206,8 +227,8 @@ STRIDE = 2**13
 """Facets that are gone through before they are put down: what they need stays in the cache."""
 
 
-def _number_all(pool: Executor, root: int, at: Ints, place: Int32, around: Int32, corner: Floats) -> tuple[Int32, Mesh]:
-    """Facets, edges and vertices in the order of the layers from the root on: the facets, and the mesh but ties and start.
+def number_all(pool: Executor, root: int, at: Ints, place: Int32, around: Int32, corner: Floats) -> tuple[Int32, Mesh, Int32]:
+    """Facets, edges and vertices in the order of the layers from the root on: the facets, the mesh, and codes from parents.
 
     What the walk finds is put down at once, by other threads if there are any.
     """
@@ -217,11 +238,12 @@ def _number_all(pool: Executor, root: int, at: Ints, place: Int32, around: Int32
 
     n, n_places, n_vertices = at.size - 1, len(place), len(around)
     walk = _Walk(
-        np.full(n, -1, dtype=np.int32), room(n), np.zeros(n + 1, dtype=np.intp), room(n_vertices), np.zeros(3, np.intp)
-    )
+        np.full(n, -1, dtype=np.int32), room(n), room(n, 2), np.zeros(n + 1, dtype=np.intp), room(n_vertices),
+        np.zeros(3, np.intp),
+    )  # fmt: skip
     mesh = Mesh(
-        np.empty((n_vertices, 3)), room(n_places), room(n_places, 2), room(n_places, 2), room(n), room(n), room(n, 2),
-        np.zeros(n + 1, dtype=np.intp), room(n_places), room(n_places), np.empty(0, np.bool_), np.empty(0, np.int8),
+        np.empty((n_vertices, 3)), room(n_places), room(n_places, 2), room(n_places, 2), room(n), room(n),
+        np.zeros(n + 1, dtype=np.intp), room(n_places), room(n_places),
     )  # fmt: skip
     counts, futures = walk.counts, []
 
@@ -236,9 +258,9 @@ def _number_all(pool: Executor, root: int, at: Ints, place: Int32, around: Int32
     for future in futures:
         future.result()
     n, n_places, n_edges = int(counts[WALKED]), int(mesh.facet_at[counts[WALKED]]), int(walk.edge_at[counts[WALKED]])
-    sizes = int(counts[SEEN]), n_edges, n_edges, n_edges, n, n, n, n + 1, n_places, n_places, 0, 0
+    sizes = int(counts[SEEN]), n_edges, n_edges, n_edges, n, n, n + 1, n_places, n_places
     arrays: list[Any] = list(mesh)
-    return walk.facet[:n], Mesh._make(array[:size] for array, size in zip(arrays, sizes, strict=True))
+    return walk.facet[:n], Mesh._make(array[:size] for array, size in zip(arrays, sizes, strict=True)), walk.flips[:n]
 
 
 class _Growing:
@@ -286,7 +308,7 @@ def _sort(number, counts):
 def _take(at, code, vertex, neighbour, corner, n_vertices, n_facets, place, around):
     """The places of a tile, where so many vertices and facets are already, and what is around its vertices."""
     for v in range(corner.shape[0]):
-        around[v, FACETS], around[v, COUNT], around[v, NUMBER] = 0, -FAR_OUT if _is_far_out(corner, v) else 0, -1
+        around[v, FACETS], around[v, COUNT], around[v, NUMBER] = 0, -FAR_OUT if is_far_out(corner, v) else 0, -1
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
             place[k, CODE], place[k, VERTEX] = code[k], vertex[k] + n_vertices
@@ -310,7 +332,7 @@ def _find_cut(at, code, vertex, neighbour, corner):
         for k in range(at[f], at[f + 1]):
             shared[vertex[k]] |= code[k] > CUT_CODE and code[k + 1 if k + 1 < at[f + 1] else at[f]] > CUT_CODE
     for v in range(corner.shape[0]):
-        shared[v] |= _is_far_out(corner, v)
+        shared[v] |= is_far_out(corner, v)
     loose, n_loose = np.empty(code.size, np.int64), 0
     for k in range(code.size):
         loose[n_loose] = k
@@ -319,7 +341,7 @@ def _find_cut(at, code, vertex, neighbour, corner):
 
 
 @kernel
-def _is_far_out(corner, v):
+def is_far_out(corner, v):
     """Is vertex v at infinity, or a corner of the triangle of costs? Any number of facets may meet there."""
     return corner[v, 2] == 0.0 or corner_of_triangle(corner[v]) >= 0
 
@@ -391,7 +413,7 @@ def _mend(n_pieces, cut, shared, loose, now, one, at, corner, place, around):
     for v in shared:
         if one[v] != v:
             around[one[v], FACETS] ^= around[v, FACETS]
-            around[one[v], COUNT] += around[v, COUNT] + (FAR_OUT if _is_far_out(corner, v) else 0)
+            around[one[v], COUNT] += around[v, COUNT] + (FAR_OUT if is_far_out(corner, v) else 0)
     for k in loose:
         _bring_up_to_date(k, now, one, place)
     for f in range(n_pieces, now.size):
@@ -456,7 +478,7 @@ def _name(h, parent, a, b, at, walk, mesh):
     n = walk.counts[NAMED]
     walk.number[h], walk.facet[n], mesh.facet_parent[n] = n, h, parent
     mesh.facet_layer[n] = mesh.facet_layer[parent] + 1 if parent >= 0 else 0
-    mesh.facet_flips[n, 0], mesh.facet_flips[n, 1] = a, b
+    walk.flips[n, 0], walk.flips[n, 1] = a, b
     mesh.facet_at[n + 1] = mesh.facet_at[n] + at[h + 1] - at[h]
     walk.counts[NAMED] += 1
 

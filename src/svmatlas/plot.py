@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.facet import INSIDE, MARGIN, WEIGHT
+from svmatlas.locate import NOWHERE
 from svmatlas.maps import affine_maps
 from svmatlas.plane import INK, Plane, make_plane
 from svmatlas.problem import DROPPED, ZERO
@@ -36,9 +37,6 @@ UNEXPLORED = "#e4e4e4"
 
 MOST_EDGES = 30_000
 """Edges in view beyond which they would hide the facets, so that they are left out unless asked for."""
-
-ON_MARGIN = 1e-9
-"""A score this close to 1 is on the margin: solutions at given costs are good to some 1e-12."""
 
 CHUNK = 1024
 """Pixels or facets worked on at once: some (1024, 3, N) arrays."""
@@ -65,7 +63,7 @@ def _finite(c: Floats) -> Floats:
 def _locate(atlas: Atlas, plane: Plane, n: int) -> Ints:
     """Facets at n by n pixels, -1 where there is none: outside the region, or not explored."""
     corners, places = plane.weigh(atlas.vertices), plane.middles(n)
-    facets: Ints = fill(corners, atlas.facet_at, atlas.facet_vertices, atlas.facet_is_tie, *places)
+    facets: Ints = fill(corners, atlas.facet_at, atlas.facet_vertices, *places)
     return facets
 
 
@@ -91,25 +89,34 @@ def _sizes(atlas: Atlas, facets: Ints, kinds: Sequence[int]) -> Floats:
     return np.concatenate([np.empty(0), *parts])
 
 
-def _maps(atlas: Atlas, facets: Ints) -> tuple[Floats, Floats]:
-    """Affine maps of alpha (n, 3, N) and beta (n, 3, d) of facets, good enough for a picture."""
-    return affine_maps(atlas._problem.data, atlas._region, atlas._states(facets), jitter=0.0, accuracy=ACCURACY)
+def _maps(atlas: Atlas, pieces: Ints) -> tuple[Floats, Floats]:
+    """Affine maps of alpha (n, 3, N) and beta (n, 3, d) of pieces, good enough for a picture."""
+    return affine_maps(atlas._problem.data, atlas._region, atlas._split_states(pieces), jitter=0.0, accuracy=ACCURACY)
 
 
 def _margins(atlas: Atlas, facets: Ints, p: Floats, q: Floats) -> Floats:
     """Signed decision values (n, N) of the points at costs in facets."""
     c = atlas._problem.homogeneous(p, q)
-    seen, inverse = np.unique(facets, return_inverse=True)
+    seen, inverse = np.unique(atlas._canonical.piece[facets], return_inverse=True)
     beta = np.einsum("kcj,kc->kj", _maps(atlas, seen)[1][inverse], c / c[:, 2:])
     return np.asarray(beta @ atlas._problem.data.columns)
+
+
+def _pieces(atlas: Atlas, facets: Ints, c: Floats) -> Ints:
+    """The pieces that hold homogeneous costs in facets: alpha is affine in each of them."""
+    pieces = atlas._canonical.piece[facets].astype(np.intp)
+    tied = np.diff(atlas._canonical.tied_at)[facets] > 0
+    held = atlas._locator(c[tied])
+    pieces[tied] = np.where(held == NOWHERE, pieces[tied], held)
+    return pieces
 
 
 def _shares(atlas: Atlas, rows: Sequence[int], facets: Ints, p: Floats, q: Floats) -> Floats:
     """Alpha of some rows as a share of its bound (n, len(rows)) at costs in facets."""
     problem, c = atlas._problem, atlas._problem.homogeneous(p, q)
-    seen, inverse = np.unique(facets, return_inverse=True)
+    seen, inverse = np.unique(_pieces(atlas, facets, c), return_inverse=True)
     point = problem.point[rows]
-    states = atlas._states(seen)[inverse][:, point]
+    states = atlas._split_states(seen)[inverse][:, point]
     alpha = np.einsum("kci,kc->ki", _maps(atlas, seen)[0][:, :, point][inverse], c)
     bound = problem.data.point[WEIGHT][point] * c[:, problem.data.axis[point]]
     share = np.clip(alpha / bound, 0, 1)
@@ -118,9 +125,8 @@ def _shares(atlas: Atlas, rows: Sequence[int], facets: Ints, p: Floats, q: Float
 
 
 def _tied(atlas: Atlas, facets: Ints, p: Floats, q: Floats) -> Floats:
-    """Points on the margin beyond those in M at costs in facets: alpha is not unique where there are any."""
-    on = np.abs(_margins(atlas, facets, p, q) - 1) < ON_MARGIN
-    return np.asarray(np.sum(on & (atlas._states(facets) != MARGIN), axis=1), dtype=float)
+    """Points on the margin that depend on others there: alpha is not unique where there are any."""
+    return np.diff(atlas._canonical.tied_at)[facets].astype(float)
 
 
 def _training_score(atlas: Atlas, facets: Ints, p: Floats, q: Floats) -> Floats:
@@ -388,6 +394,7 @@ class AtlasDisplay:
 
     def _draw_events(self, rows: Sequence[int]) -> None:
         vertices, ends = self.atlas.vertices, self.atlas.edge_vertices
+        edge = np.repeat(np.arange(self.atlas.n_edges), np.diff(self.atlas.edge_at))
         for row in rows:
             if not 0 <= row < self.atlas._problem.point.size:
                 raise ValueError(f"events: row {row} does not exist")
@@ -395,14 +402,14 @@ class AtlasDisplay:
                 continue  # a row of zeros or of weight zero: nothing ever happens to it
             first = self.atlas._problem.first_rows[self.atlas._problem.point[row]]
             for kind, color in enumerate(EVENT_COLORS):
-                path = ends[np.all(self.atlas.edge_events == (first, kind), axis=1)]
+                path = ends[edge[np.all(self.atlas.edge_events == (first, kind), axis=1)]]
                 lines = self.plane.lines(vertices[path[:, 0]], vertices[path[:, 1]])
                 _draw_lines(self.ax_, lines, colors=INK, linewidths=2.3)
                 _draw_lines(self.ax_, lines, colors=color, linewidths=1.7)
 
     def _means(self) -> Floats:
-        """Mean of the corners of each true facet, homogeneous; on scales without infinity of those that do not reach it."""
-        true = ~self.atlas.facet_is_tie
+        """Mean of the corners of each facet, homogeneous; on scales without infinity of those that do not reach it."""
+        drawn = np.ones(self.atlas.n_facets, dtype=bool)
         corners = self.atlas.vertices[self.atlas.facet_vertices]
         scale = (self.plane.unit, self.plane.unit, 1.0)
         if self.plane.scale == "triangle":
@@ -410,10 +417,10 @@ class AtlasDisplay:
             corners = corners / corners.sum(axis=1, keepdims=True) * scale
         else:
             bounded = corners[:, 2] > 0
-            true = true & np.logical_and.reduceat(bounded, self.atlas.facet_at[:-1])
+            drawn = np.logical_and.reduceat(bounded, self.atlas.facet_at[:-1])
             corners = corners / np.where(bounded, corners[:, 2], 1.0)[:, None]
         sizes = np.diff(self.atlas.facet_at)
-        return np.asarray((np.add.reduceat(corners, self.atlas.facet_at[:-1], axis=0) / sizes[:, None])[true])
+        return np.asarray((np.add.reduceat(corners, self.atlas.facet_at[:-1], axis=0) / sizes[:, None])[drawn])
 
     def _draw_rays(self, ratios: Sequence[float]) -> None:
         for ratio in ratios:

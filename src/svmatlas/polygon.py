@@ -688,9 +688,7 @@ def _check_singles(t, j, unit, single, who, where, n, per_norm, fixed):
         return _check_doubles(t, j, per_norm, fixed)
     _leave_out(t, j, where, signs, cosine)
     v, jitter = t.corner[0, j, 2], t.jitter
-    target = np.float32(v / length)
-    a = np.float32(GROWN * ((t.columns.shape[0] + 8) * UNIT_32 + per_norm / length))
-    b = np.float32(GROWN * (8.0 * UNIT_32 * v + fixed) / length)
+    target, a, b = _margin_in_single(t, v, length, per_norm, fixed)
     surplus = single[FOLDED, :n]
     short, beyond = _count_short(cosine, signs, inverse, target, a, b, surplus)
     if short == 0:
@@ -713,6 +711,13 @@ def _check_singles(t, j, unit, single, who, where, n, per_norm, fixed):
         if not value > limit:
             worst, least = _weigh(t, code, value, limit, norm, worst, least)
     return worst
+
+
+@kernel
+def _margin_in_single(t, l, length, per_norm, fixed):
+    """Cosine of a point of length 1 on the margin, and its error: a fixed part, and a part for each unit of 1 / |x|."""
+    a = np.float32(GROWN * ((t.columns.shape[0] + 8) * UNIT_32 + per_norm / length))
+    return np.float32(l / length), a, np.float32(GROWN * (8.0 * UNIT_32 * l + fixed) / length)
 
 
 @kernel
@@ -1549,6 +1554,34 @@ def trace_facet(t, n):
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Ties: facets that the jitter made
+
+
+@kernel
+def is_crowded(t, j):
+    """May more points be on the margin at corner j than those of M and of its two edges?"""
+    v, n = t.corner[0, j], t.tally[N_CORNERS]
+    wanted = t.counts[SIZE]
+    for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
+        wanted += code >= 0 and t.members[SLOT, code >> 1] < 0
+    per_norm, fixed = _score_error(t, v)
+    weights_at(t, v[0], v[1], v[2])
+    if _is_at_home(t, v[2], per_norm + fixed / t.shortest):
+        return _count_on_margin(t, t.home_unit, t.home_single, t.counts[N_HOME], v[2], per_norm, fixed) > wanted
+    return _count_on_margin(t, t.unit, t.single, t.state.size, v[2], per_norm, fixed) > wanted
+
+
+@kernel
+def _count_on_margin(t, unit, single, n, l, per_norm, fixed):
+    """How many of the first n of some points may have the score 1, in single precision, with the weights in hand."""
+    cosine, inverse = single[COSINES, :n], single[PER_NORM]
+    length = cosines(t, unit, t.column[SCRATCH, 0], cosine)
+    if not per_norm < length:
+        return n
+    target, a, b = _margin_in_single(t, l, length, per_norm, fixed)
+    count = np.int32(0)
+    for i in range(n):
+        count = np.int32(count + (not abs(cosine[i] - target * inverse[i]) > a + b * inverse[i]))
+    return count
 
 
 @kernel

@@ -22,7 +22,7 @@ def compile_kernels() -> None:
     atlas.validate()
     atlas.coef(0.55, 0.55)
     place = np.array([0.55])
-    fill(atlas.vertices, atlas.facet_at, atlas.facet_vertices, atlas.facet_is_tie, place, place)
+    fill(atlas.vertices, atlas.facet_at, atlas.facet_vertices, place, place)
     with suppress(ValueError):
         svmatlas.explore(X, y, region=region, max_facets=9).locate(0.5, 0.6)  # nowhere
     selection = svmatlas.select(X, y, cv=2, region=region)

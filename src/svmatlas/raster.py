@@ -39,12 +39,10 @@ def _stretch(corner, y):
 
 
 @entry
-def fill(vertices, at, corners, tie, x, y):
+def fill(vertices, at, corners, x, y):
     """Facet at each of the points (x[j], y[i]), both ascending, as an array (len(y), len(x)); EMPTY where there is none."""
     out = np.full((y.size, x.size), EMPTY, np.int64)
     for f in range(at.size - 1):
-        if tie[f]:
-            continue
         corner = vertices[corners[at[f] : at[f + 1]]]
         low, high = np.inf, -np.inf
         for j in range(corner.shape[0]):

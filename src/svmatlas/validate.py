@@ -1,13 +1,14 @@
 """Proof that an atlas is right: each invariant by name, with the facet, edge or vertex at fault.
 
 - ``edges``: every edge has two facets (or a side of the region), which both list it with the same two ends.
-- ``vertices``: around a vertex inside the region four facets meet, around others three or two.
+- ``vertices``: around a vertex inside the region three facets meet or more, around others two or more.
 - ``euler``: V - E + F = 1, the number of a disc: no holes, no handles.
 - ``coverage``: the signed areas of all facets add up to the region, seen at nine scales of the two costs, and no facet is
   turned over: so none overlap.
-- ``kkt``: at every corner of every facet its partition satisfies all conditions of optimality (of the jittered data, whose
-  vertices these are), in doubles, or else in exact arithmetic; they are affine, so they hold in all of the facet. With
-  coverage: the solution is right everywhere.
+- ``kkt``: at every corner of every piece (canonical.py) its partition satisfies all conditions of optimality (of the jittered
+  data, whose vertices these are), in doubles, or else in exact arithmetic; they are affine, so they hold in all of the piece.
+  With the coverage, which pieces have as well: the solution is right everywhere.
+- ``ties``: at every corner of a facet with tied points all scores are where its partition has them, without jitter.
 - ``gap``: relative duality gap at random costs, of the solution as the map has it, and on the user's rows as it is reported.
 """
 
@@ -81,7 +82,6 @@ class Report:
     n_open_edges: int
     euler: int
     n_facets: int
-    n_tie_facets: int
     n_edges: int
     n_vertices: int
     n_costs: int
@@ -93,7 +93,7 @@ class Report:
     def __str__(self) -> str:
         lines = [
             f"{'valid' if self.ok else 'NOT VALID'}, {'complete' if self.complete else 'partial'}",
-            f"  facets {self.n_facets} and {self.n_tie_facets} ties, edges {self.n_edges}, vertices {self.n_vertices}",
+            f"  facets {self.n_facets}, edges {self.n_edges}, vertices {self.n_vertices}",
             f"  coverage        {self.coverage:.15f}",
             f"  open edges      {self.n_open_edges}",
             f"  Euler's formula V - E + F = {self.euler}",
@@ -113,31 +113,45 @@ def validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_jo
 
 
 def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_jobs: int | None, limit: Limit) -> Report:
-    mesh = atlas._mesh
-    faults = _check_edges(mesh) + _check_vertices(mesh, atlas.complete)
-    n_open = int(np.sum(mesh.edge_facets == OPEN))
-    euler = mesh.vertices.shape[0] - mesh.edge_code.size + mesh.facet_layer.size
-    coverage, turned = _coverage(atlas)
-    faults += [f"facet {f} is turned over" for f in turned[:5]]
+    mesh, split = atlas._mesh, atlas._canonical.split
+    faults, coverage = _check_mesh(atlas, mesh, np.zeros(atlas.n_facets, dtype=bool))
+    if split.mesh is not mesh:
+        faults += [f"among the pieces {fault}" for fault in _check_mesh(atlas, split.mesh, split.tie)[0]]
     kkt, worst = _check_kkt(atlas, progress, n_jobs, limit)
+    tied, where = _check_tied(atlas, limit)
     (gap, at), (own_gap, own_at) = _check_gap(atlas, n_costs, random_state)
-    if kkt > KKT_TOLERANCE:
-        faults.append(f"facet {worst} violates a condition of optimality by {kkt:.1e}")
+    if max(kkt, tied) > KKT_TOLERANCE:
+        facet = where if tied > kkt else atlas._locator.facet_of(worst)
+        faults.append(f"facet {facet} violates a condition of optimality by {max(kkt, tied):.1e}")
     if gap > GAP_TOLERANCE:
         faults.append(f"the duality gap at costs {at} is {gap:.1e}")
     if own_gap > INACCURATE:
         faults.append(f"the duality gap at costs {own_at} on the given rows is {own_gap:.1e}: standardise the features")
+    return Report(
+        not faults, atlas.complete, coverage, gap, own_gap, max(kkt, tied), int(np.sum(mesh.edge_facets == OPEN)),
+        _euler(mesh), atlas.n_facets, atlas.n_edges, atlas.n_vertices, n_costs, atlas.n_refined, atlas.n_zero, atlas.n_exact,
+        faults,
+    )  # fmt: skip
+
+
+def _check_mesh(atlas: Atlas, mesh: Mesh, tie: npt.NDArray[np.bool_]) -> tuple[list[str], float]:
+    """Topology and geometry of a mesh, of which some facets may have no area; and its coverage."""
+    faults = _check_edges(mesh) + _check_vertices(mesh, atlas.complete)
+    coverage, turned = _coverage(atlas, mesh)
+    faults += [f"facet {f} is turned over" for f in turned[~tie[turned]][:5]]
+    is_open = np.any(mesh.edge_facets == OPEN, axis=1)
     if atlas.complete:
-        if n_open:
-            faults.append(f"edge {int(np.argmax(np.any(mesh.edge_facets == OPEN, axis=1)))} is open")
-        if euler != 1:
-            faults.append(f"V - E + F is {euler}, not 1")
+        if is_open.any():
+            faults.append(f"edge {int(np.argmax(is_open))} is open")
+        if _euler(mesh) != 1:
+            faults.append(f"V - E + F is {_euler(mesh)}, not 1")
         if abs(coverage - 1) > max(COVERAGE_TOLERANCE, _rounding(atlas)):
             faults.append(f"the facets cover {coverage:.12f} of the region")
-    return Report(
-        not faults, atlas.complete, coverage, gap, own_gap, kkt, n_open, int(euler), atlas.n_facets, int(mesh.facet_tie.sum()),
-        atlas.n_edges, atlas.n_vertices, n_costs, atlas.n_refined, atlas.n_zero, atlas.n_exact, faults,
-    )  # fmt: skip
+    return faults, coverage
+
+
+def _euler(mesh: Mesh) -> int:
+    return int(mesh.vertices.shape[0] - mesh.edge_code.size + mesh.facet_layer.size)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -163,11 +177,11 @@ def _check_edges(mesh: Mesh) -> list[str]:
 
 
 def _check_vertices(mesh: Mesh, complete: bool) -> list[str]:
-    """Inside the region four edges end at a vertex, on its sides three or four, in its corners two or more."""
+    """Inside the region three edges or more end at a vertex, on its sides and in its corners two or more."""
     degree = np.bincount(mesh.edge_vertices.ravel(), minlength=mesh.vertices.shape[0])
     sides = np.bincount(mesh.edge_vertices[mesh.edge_code < 0].ravel(), minlength=mesh.vertices.shape[0])
     inner = (sides == 0) & (np.count_nonzero(mesh.vertices, axis=1) >= 2)
-    wrong = (degree < 2) | (inner & (degree != 4)) if complete else degree < 2
+    wrong = (degree < 2) | (inner & (degree < 3)) if complete else degree < 2
     return [f"vertex {v} has {degree[v]} edges" for v in np.flatnonzero(wrong)[:5]]
 
 
@@ -202,9 +216,9 @@ def _rounding(atlas: Atlas) -> float:
     return float(2.0**-48 / abs(relative[0]))
 
 
-def _coverage(atlas: Atlas) -> tuple[float, npt.NDArray[np.intp]]:
-    """The coverage furthest from 1 over all scales, and the true facets that are turned over."""
-    mesh, region = atlas._mesh, atlas._region
+def _coverage(atlas: Atlas, mesh: Mesh) -> tuple[float, npt.NDArray[np.intp]]:
+    """The coverage furthest from 1 over all scales, and the facets that are turned over."""
+    region = atlas._region
     n = region.corners.shape[0]
     worst = 1.0
     for a in SCALES:
@@ -213,7 +227,7 @@ def _coverage(atlas: Atlas) -> tuple[float, npt.NDArray[np.intp]]:
             areas, sizes = _areas(mesh.vertices, mesh.facet_vertices, mesh.facet_at, a, b)
             share = float(areas.sum() / whole[0])
             worst = share if abs(share - 1) > abs(worst - 1) else worst
-    return worst, np.flatnonzero((sizes < -THINNEST) & ~mesh.facet_tie)
+    return worst, np.flatnonzero(sizes < -THINNEST)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -221,9 +235,9 @@ def _coverage(atlas: Atlas) -> tuple[float, npt.NDArray[np.intp]]:
 
 
 def _violations_of(atlas: Atlas, facets: npt.NDArray[np.intp], limit: Limit) -> Floats:
-    """The same for any number of facets in a row."""
+    """The same for any number of pieces in a row."""
     limit.check()
-    states = atlas._states(facets)
+    states = atlas._split_states(facets)
     parts = []
     for k in range(0, facets.size, CHUNK):
         limit.check()
@@ -240,7 +254,7 @@ def _violation_exactly(atlas: Atlas, problem: ExactProblem, f: int, state: npt.N
 
     Where tied lines meet at costs of 1e48 doubles do not know the terms whose sum they should judge.
     """
-    mesh = atlas._mesh
+    mesh = atlas._canonical.split.mesh
     places = slice(mesh.facet_at[f], mesh.facet_at[f + 1])
     codes = mesh.edge_code[mesh.facet_edges[places]].tolist()
     facet = ExactFacet(problem, state)
@@ -255,7 +269,7 @@ def _violation_exactly(atlas: Atlas, problem: ExactProblem, f: int, state: npt.N
 
 def _violations(atlas: Atlas, first: int, states: npt.NDArray[np.int8]) -> Floats:
     """Largest relative violation of the conditions of optimality at the corners of facets ``first``, ..., with jitter."""
-    data, mesh = atlas._problem.data, atlas._mesh
+    data, mesh = atlas._problem.data, atlas._canonical.split.mesh
     alpha, beta = affine_maps(data, atlas._region, states, jitter=1.0, accuracy=POLISH)
     scores, lengths = beta @ data.columns, np.linalg.norm(beta, axis=2)
     at = mesh.facet_at[first : first + states.shape[0] + 1]
@@ -313,7 +327,7 @@ def _largest(values):
 
 def _check_kkt(atlas: Atlas, progress: bool, n_jobs: int | None, limit: Limit) -> tuple[float, int]:
     """The largest violation over all facets, and where."""
-    n = atlas._mesh.facet_layer.size
+    n = atlas._canonical.split.kind.size
     pieces = [np.arange(first, min(first + BLOCK, n)) for first in range(0, n, BLOCK)]
     worst, where = 0.0, -1
     bar = make_bar(" facets", n) if progress else nullcontext()
@@ -325,6 +339,27 @@ def _check_kkt(atlas: Atlas, progress: bool, n_jobs: int | None, limit: Limit) -
                 worst, where = float(violations.max()), int(facets[violations.argmax()])
             if shown is not None:
                 shown.update(facets.size)
+    return worst, where
+
+
+def _check_tied(atlas: Atlas, limit: Limit) -> tuple[float, int]:
+    """The largest distance of a score from where the partition has it, over the corners of facets with ties; and where.
+
+    Relative to the size of its terms, without jitter.
+    """
+    canonical, data, worst, where = atlas._canonical, atlas._problem.data, 0.0, -1
+    tied = np.flatnonzero(np.diff(canonical.tied_at))
+    for facets in np.array_split(tied, tied.size // CHUNK + 1):
+        limit.check()
+        _, beta = affine_maps(data, atlas._region, atlas._split_states(canonical.piece[facets]), jitter=0.0, accuracy=POLISH)
+        for f, state, maps in zip(facets.tolist(), atlas._states(facets), beta, strict=True):
+            corners = canonical.mesh.vertices[canonical.mesh.facet_vertices[slice(*canonical.mesh.facet_at[f : f + 2])]]
+            score = corners @ (maps @ data.columns) - corners[:, 2:]
+            size = (corners @ np.linalg.norm(maps, axis=1))[:, None] * data.point[NORM] + corners[:, 2:]
+            wrong = np.where(state == MARGIN, np.abs(score), np.where(state == INSIDE, score, -score))
+            wrong = np.divide(wrong, size, out=np.zeros_like(wrong), where=size > 0)
+            if wrong.max() > worst:
+                worst, where = float(wrong.max()), f
     return worst, where
 
 
