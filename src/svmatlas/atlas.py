@@ -186,15 +186,19 @@ class Atlas:
         """Homogeneous costs of the vertices."""
         return _fixed(self._problem.to_user(self._mesh.vertices))
 
+    @cached_property
+    def _events(self) -> tuple[Ints, npt.NDArray[np.int32]]:
+        return self._canonical.events()
+
     @property
     def edge_at(self) -> Ints:
         """Start of each edge's events in ``edge_events``."""
-        return _fixed(self._canonical.event_at)
+        return _fixed(self._events[0])
 
     @cached_property
     def edge_events(self) -> npt.NDArray[np.int32]:
         """Events (row, type) of the edges, (-1, side) on the sides of the region."""
-        code = self._canonical.event_code
+        code = self._events[1]
         first = self._problem.first_rows
         row = np.full(code.size, -1)
         row[code >= 0] = first[code[code >= 0] >> 1]
@@ -327,7 +331,9 @@ class Atlas:
 
         Where rows on the margin depend on each other they are not unique. Then they are the limit of the dual variables of
         data whose ties are split by a small jitter, which are unique: a valid choice everywhere, continuous and piecewise
-        affine in the costs inside a facet; which one depends on ``random_state``. A row of weight zero has 0. At infinite costs (see :meth:`coef`) a dual variable that grows without bound is infinite.
+        affine in the costs inside a facet; which one depends on ``random_state``.
+
+        A row of weight zero has 0. At infinite costs (see :meth:`coef`) a dual variable that grows without bound is infinite.
 
         Parameters
         ----------

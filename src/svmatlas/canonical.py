@@ -14,10 +14,9 @@ and the same cone holds the directions into which beta can turn behind it; so on
 Hence the map is known when the neighbours of each facet, in order, are: an edge is a pair of facets, and its ends follow
 from who comes next around them. No coordinates are compared.
 
-1. ``Looked``: which points are on the margin all over a piece, beside those of its M, and which of its edges have no length.
-   Both are told by the jitter: a line or an edge is tied if without jitter less is left of it than the jitter moves it.
-2. The piece behind each edge: through pieces without area, on a straight way (``_cross_ties``).
-3. Facets from pieces, edges from pairs of facets, vertices from the ends of edges (``_assemble``, ``_join_corners``).
+1. Facets: pieces with the same partition without jitter (ties.py). Most pieces are plain: no point can be tied.
+2. What lies behind each edge: through pieces without area, on a straight way. Edges without length are left out (ties.py).
+3. Edges from pairs of facets, vertices from the ends of edges.
 4. Events of an edge: points whose set is not the same on both sides.
 """
 
@@ -29,62 +28,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.compiled import caller, entry, kernel, owner
-from svmatlas.doubledouble import dd_add, dd_mul
-from svmatlas.exact import ExactFacet, ExactProblem
-from svmatlas.facet import (
-    CODE,
-    INSIDE,
-    LENGTH,
-    MARGIN,
-    N_CORNERS,
-    NORM,
-    OUTSIDE,
-    REFINED,
-    SCORES,
-    SCRATCH,
-    SIZE,
-    SWAY_BETA,
-    TARGET_LO,
-    Data,
-    L,
-    P,
-    Q,
-    Region,
-    U,
-    drift_of,
-    follow_pull,
-    line_dd,
-    line_sway,
-    make_space,
-    make_task,
-    refine,
-    score_all,
-    solve_maps,
-    solve_sway,
-    sum_pull,
-    weights_at,
-)
-from svmatlas.layers import BOUNDARY, CROWDED, OPEN, Words, number_names
+from svmatlas.compiled import entry, kernel, owner
+from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, Data, P, Q, Region
+from svmatlas.layers import BOUNDARY, CROWDED, NEGATIVES, OPEN, POSITIVES, Words, number_names
 from svmatlas.mesh import BEHIND, COUNT, FACETS, FAR_OUT, NUMBER, VERTEX, Mesh, Split, is_far_out, number_all
 from svmatlas.mesh import CODE as EDGE
-from svmatlas.polygon import THIN, _measure_corners
+from svmatlas.polygon import THIN
+from svmatlas.ties import find_collapsed, find_tied, is_short
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 Int32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 States = npt.NDArray[np.int8]
-
-TIED = 0.25
-"""A line or an edge is tied if without jitter less is left of it than this share of what the jitter moves it by. Ties of the
-data leave nothing, or where they hold up to rounding of the data (2^-53, the jitter is 2^-43 or so) some thousandths."""
-
-LESS = 2.0**-5
-"""Edges are measured with so much of the jitter: without any, both edges of a corner may be one line."""
-
-ROUNDING = 2.0**-48
-"""Relative distance of corners that are the same up to rounding of the data, 2^-53."""
 
 STRAIGHT = 1e-6
 """Sine of an angle below which an edge may go straight on behind another one."""
@@ -96,18 +52,17 @@ CHUNK = 1024
 """Pieces or edges whose partitions are in hand at once."""
 
 
-class Looked(NamedTuple):
+class _Looked(NamedTuple):
     """What some pieces are without jitter."""
 
     piece: Ints  # (n,)
     key: Words  # (n,) of their partition
-    collapsed: Bools  # of each place of the split mesh: the edge has no length
     tied_at: Ints  # (n + 1,) piece f has the entries tied_at[f] : tied_at[f + 1] of the next
     tied: Int32  # points on the margin beside those of its M
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# 1. Pieces without jitter
+# 1. Facets as sets of pieces
 
 
 @kernel
@@ -118,15 +73,6 @@ def _apart(a, b):
         x, y = a[(c + 1) % 3] * b[(c + 2) % 3], a[(c + 2) % 3] * b[(c + 1) % 3]
         top = max(top, abs(x - y) / (x + y) if x + y > 0.0 else 0.0)
     return top
-
-
-@kernel
-def _is_short(a, b):
-    """May an edge between two vertices, of largest entry 1, have no length? Close to an axis or infinity most have little."""
-    top = 0.0
-    for c in range(3):
-        top = max(top, abs(a[(c + 1) % 3] * b[(c + 2) % 3] - a[(c + 2) % 3] * b[(c + 1) % 3]))
-    return top < THIN
 
 
 @kernel
@@ -154,193 +100,25 @@ def _step(at, f, k, n):
 
 @entry
 def _find_doubtful(vertices, at, corner, edges, behind, tie):
-    """Pieces that may have ties: those beside a piece without area, with a short edge, or with one where others go straight on.
+    """Pieces with an edge of a point that may be tied: beside a piece without area, or where others go straight on.
 
-    Behind an edge that the jitter made all is as before it, so the other edges go straight on at its ends.
+    Behind an edge that the jitter made all is as before it, so the other edges go straight on at its ends. A tied point
+    without such an edge is on the margin at all corners of the piece, which is CROWDED then.
     """
     out = np.zeros(tie.size, np.bool_)
     for f in range(tie.size):
         for k in range(at[f], at[f + 1]):
-            g, v, w = behind[k], vertices[corner[k]], vertices[corner[_step(at, f, k, -1)]]
+            g, v = behind[k], vertices[corner[k]]
             if tie[f]:
                 if g >= 0 and not tie[g]:
                     out[g] = True
                 continue
-            if _is_short(v, w):
-                out[f] = True
             if g > f and not tie[g] and not (out[f] and out[g]):
                 j = _place_of(edges, at, g, edges[k])
                 x, y = vertices[corner[_step(at, f, k, 1)]], vertices[corner[_step(at, g, j, -2)]]
                 if _is_straight(x, v, y):
                     out[f] = out[g] = True
     return out
-
-
-@kernel
-def _middle(vertices, corner, first, end, out):
-    """A point inside a piece."""
-    out[0], out[1], out[2] = 0.0, 0.0, 0.0
-    for k in range(first, end):
-        v = vertices[corner[k]]
-        top = max(v[0], v[1], v[2])
-        for c in range(3):
-            out[c] += v[c] / top
-
-
-@kernel
-def _length(v):
-    s = 0.0
-    for j in range(v.size):
-        s += v[j] * v[j]
-    return np.sqrt(s)
-
-
-@kernel
-def _sharpen(task):
-    """Maps in double-double and their derivatives by the jitter, once; False if the rows are too badly conditioned."""
-    if task.counts[REFINED] == 0:
-        refine(task)
-        solve_sway(task)
-    return task.counts[REFINED] == 1
-
-
-@kernel
-def _is_tied(task, i, v, jitter):
-    """Is point i on the margin all over the piece, at v and so on? 1, 0, or -1 if double-double does not tell."""
-    line, sway, moves = task.exact[0], task.exact[1], task.column[SWAY_BETA]
-    code = 2 * i + (0 if task.state[i] == OUTSIDE else 1)
-    line_dd(task, code, line)
-    line_sway(task, code, sway)
-    unit = task.bound[LENGTH, U] ** 2 if task.counts[SIZE] == task.rank - 1 else 1.0
-    left, error, moved = 0.0, 0.0, jitter * v[2]
-    for c in range(3):
-        left += abs((line[c] - sway[c]) + line[3 + c]) * v[c]
-        error += line[6 + c] * v[c]
-        moved += task.point[NORM, i] * _length(moves[c]) * v[c]
-    if error > 0.5 * TIED * unit * moved:
-        return -1
-    return 1 if left <= TIED * unit * moved else 0
-
-
-@kernel
-def _find_tied(task, v, jitter, truth):
-    """Put the points that are on the margin all over the piece in hand into M; False if double-double does not tell."""
-    score, state = task.score[SCORES], task.state
-    weights_at(task, v[0], v[1], v[2])
-    length = _length(task.column[SCRATCH, 0])
-    score_all(task, score)
-    for i in range(state.size):
-        size = task.point[NORM, i] * length + v[2]
-        if state[i] == MARGIN or abs(score[i] - v[2]) > THIN * size:
-            continue
-        tied = _is_tied(task, i, v, jitter) if _sharpen(task) else -1
-        if tied < 0:
-            return False
-        if tied == 1:
-            truth[i] = MARGIN
-    return True
-
-
-@kernel
-def _cross_dd(a, b, c):
-    """Entry c of the cross product of two corners in double-double, and the size of its terms."""
-    p, q = (c + 1) % 3, (c + 2) % 3
-    x, x_lo = dd_mul(a[p], a[3 + p], b[q], b[3 + q])
-    y, y_lo = dd_mul(a[q], a[3 + q], b[p], b[3 + p])
-    d, _ = dd_add(x, x_lo, -y, -y_lo)
-    return abs(d), abs(x) + abs(y)
-
-
-@kernel
-def _has_no_length(old, new, i, j):
-    """Do two corners become one without jitter? Each ratio of two costs by itself: they differ in size."""
-    for c in range(3):
-        left, size = _cross_dd(new[i], new[j], c)
-        moved = _cross_dd(old[i], new[i], c)[0] + _cross_dd(old[j], new[j], c)[0]
-        if left > TIED * moved + ROUNDING * size:
-            return False
-    return True
-
-
-@kernel
-def _measure(task, less, vertices, corner, first, out):
-    """The corners with that much less jitter; zeros by structure are zeros."""
-    _measure_corners(task, less)
-    for j in range(task.tally[N_CORNERS]):
-        v = vertices[corner[first + j]]
-        for c in range(6):
-            out[j, c] = task.corner[1, j, c] if v[c % 3] > 0.0 else 0.0
-
-
-@kernel
-def _find_collapsed(task, vertices, corner, first, collapsed):
-    """Of the short edges of the piece in hand, those without length; False if double-double does not tell."""
-    n, old, new = task.tally[N_CORNERS], task.corner[0], task.corner[1]
-    some = False
-    for j in range(n):
-        before = first + (j - 1 if j > 0 else n - 1)
-        collapsed[first + j] = _is_short(vertices[corner[before]], vertices[corner[first + j]])
-        some = some or collapsed[first + j]
-    if not some:
-        return True
-    if not _sharpen(task):
-        return False
-    _measure(task, 0.0, vertices, corner, first, old)
-    _measure(task, 1.0 - LESS, vertices, corner, first, new)
-    for j in range(n):
-        if collapsed[first + j]:
-            collapsed[first + j] = _has_no_length(old, new, j - 1 if j > 0 else n - 1, j)
-    return True
-
-
-@caller
-def _look(data, region, space, drift, jitter, states, truth, vertices, at, corner, code, middle, collapsed, hopeless):
-    """See which points are tied, into ``truth``, and which edges have no length, for some pieces."""
-    task = make_task(data, region, space)
-    moves = task.state.size
-    for f in range(states.shape[0]):
-        task.state = states[f]
-        if f == 0:
-            sum_pull(task.rows, task.point, task.axis, task.state, task.pull)
-        else:
-            moves += follow_pull(task.rows, task.point, task.axis, states[f - 1], task.state, task.pull)
-        task.drift = drift * moves
-        solve_maps(task)
-        task.tally[N_CORNERS] = at[f + 1] - at[f]
-        for k in range(at[f], at[f + 1]):
-            task.edge[0, CODE, k - at[f]] = code[k]
-        _middle(vertices, corner, at[f], at[f + 1], middle)
-        sure = _find_tied(task, middle, jitter, truth[f])
-        hopeless[f] = not (_find_collapsed(task, vertices, corner, at[f], collapsed) and sure)
-
-
-def _look_at(data: Data, region: Region, split: Split, pieces: Ints, jitter: float) -> tuple[States, States, Bools]:
-    """Partitions of some pieces with jitter and without it, and which of their edges have no length."""
-    mesh = split.mesh
-    states = split.states(pieces)
-    truth, sizes = states.copy(), mesh.facet_at[pieces + 1] - mesh.facet_at[pieces]
-    at = np.concatenate([[0], np.cumsum(sizes)])
-    places = np.repeat(mesh.facet_at[pieces] - at[:-1], sizes) + np.arange(at[-1])
-    code, corner = mesh.edge_code[mesh.facet_edges[places]], mesh.facet_vertices[places]
-    collapsed, hopeless = np.zeros(places.size, dtype=bool), np.zeros(pieces.size, dtype=bool)
-    space = make_space(data, region, closing=False)
-    _look(
-        data, region, space, drift_of(data, 1), jitter, states, truth, mesh.vertices, at, corner, code, np.empty(3),
-        collapsed, hopeless,
-    )  # fmt: skip
-    exact = ExactProblem(data, region, 0.0)
-    for f in np.flatnonzero(hopeless):
-        truth[f] = _look_exactly(exact, states[f])
-    return states, truth, collapsed
-
-
-def _look_exactly(problem: ExactProblem, state: States) -> States:
-    """The partition of a piece without jitter, by exact arithmetic."""
-    facet, truth = ExactFacet(problem, state), state.copy()
-    for i in np.flatnonzero(state != MARGIN).tolist():
-        if facet.line(2 * i + int(state[i] == INSIDE)) == (0, 0, 0):
-            truth[i] = MARGIN
-    return truth
 
 
 @entry
@@ -400,33 +178,31 @@ def _cross_ties(vertices, at, corner, edges, behind, tie, f, k):
 
 
 @entry
-def _find_beyond(vertices, at, corner, edges, behind, code, tie, collapsed, group):
+def _find_beyond(vertices, at, corner, edges, behind, code, tie, group):
     """For each place of a true piece the facet behind it, or the code of a side, or UNEXPLORED; NOT_AN_EDGE for others.
 
-    Also the code of its edge if that is the only one on the way.
+    Also the code of its edge if that is the only one on the way, and whether the edge may have no length.
     """
-    beyond, event = np.full(corner.size, NOT_AN_EDGE, np.int64), np.full(corner.size, SEVERAL, np.int64)
-    n_lost = 0
+    beyond, event = np.full(corner.size, NOT_AN_EDGE, np.int32), np.full(corner.size, SEVERAL, np.int32)
+    short = np.zeros(corner.size, np.bool_)
     for f in range(tie.size):
         for k in range(at[f] if not tie[f] else at[f + 1], at[f + 1]):
-            if collapsed[k]:
-                continue
             last = k if behind[k] < 0 or not tie[behind[k]] else _cross_ties(vertices, at, corner, edges, behind, tie, f, k)
             if last < 0:
-                n_lost += 1
                 continue
             g = behind[last]
             if g >= 0 and group[g] == group[f]:
                 continue
-            beyond[k] = group[g] if g >= 0 else (code[last] if g == BOUNDARY else UNEXPLORED - k)
+            beyond[k] = group[g] if g >= 0 else (code[last] if g == BOUNDARY else UNEXPLORED)
+            short[k] = is_short(vertices[corner[_step(at, f, k, -1)]], vertices[corner[k]])
             if last == k or g == OPEN:
                 event[k] = code[k]
-    return beyond, event, n_lost
+    return beyond, event, short
 
 
-NOT_AN_EDGE, SEVERAL, UNEXPLORED = -(2**40), -(2**41), -(2**42)
-"""Behind an edge within a facet, or one without length; events that are not known yet; behind an edge where nothing was
-explored: this less the place of the edge."""
+NOT_AN_EDGE, UNEXPLORED, SEVERAL = -100 * (1 + np.arange(3))
+"""Behind an edge within a facet, or one without length; behind an edge where nothing was explored; in place of the code of an
+event: not known yet. (Less than all codes of sides.)"""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -437,10 +213,10 @@ class _Rings(NamedTuple):
     """The edges of all facets in order."""
 
     at: Ints  # (F + 1,) facet f has the places at[f] : at[f + 1] of the others
-    beyond: Ints  # the facet behind the edge, the code of a side, or UNEXPLORED
-    event: Ints  # code of the event, or SEVERAL
-    first: Ints  # vertices of the split mesh
-    last: Ints
+    beyond: Int32  # the facet behind the edge, the code of a side, or UNEXPLORED
+    event: Int32  # code of the event, or SEVERAL
+    first: Int32  # vertices of the split mesh
+    last: Int32
 
 
 @owner
@@ -491,7 +267,7 @@ def _neighbours(beyond, places, length):
     """The facets behind some places in the order of the longest place of each: that place, and for all places which it is."""
     longest, which, n = np.empty(places.size, np.int64), np.empty(places.size, np.int64), 0
     for k in range(places.size):
-        found = which[k - 1] if k > 0 and beyond[places[k - 1]] == beyond[places[k]] else 0
+        found = n if beyond[places[k]] == UNEXPLORED else 0
         while found < n and beyond[places[longest[found]]] != beyond[places[k]]:
             found += 1
         if found == n:
@@ -511,7 +287,7 @@ def _neighbours(beyond, places, length):
 def _assemble(vertices, at, corner, beyond, event, member_at, members):
     """The edges of all facets in order, from the boundaries of their pieces: see _Rings."""
     ring_at, size = np.zeros(member_at.size, np.int64), 0
-    rings = np.empty((4, corner.size), np.int64)
+    rings = np.empty((4, corner.size), np.int32)
     for g in range(member_at.size - 1):
         pieces = members[member_at[g] : member_at[g + 1]]
         if pieces.size == 1:
@@ -534,12 +310,12 @@ def _go_round(at, corner, beyond, event, f, rings, size):
         first, before = before, corner[k]
         if beyond[k] == NOT_AN_EDGE:
             continue
-        if size > start and rings[BEYOND, size - 1] == beyond[k]:
+        if size > start and rings[BEYOND, size - 1] == beyond[k] != UNEXPLORED:
             rings[EVENT, size - 1], rings[LAST, size - 1] = SEVERAL, corner[k]
             continue
         rings[BEYOND, size], rings[EVENT, size], rings[FIRST, size], rings[LAST, size] = beyond[k], event[k], first, corner[k]
         size += 1
-    if size > start + 1 and rings[BEYOND, start] == rings[BEYOND, size - 1]:
+    if size > start + 1 and rings[BEYOND, start] == rings[BEYOND, size - 1] != UNEXPLORED:
         size -= 1
         rings[EVENT, start], rings[FIRST, start] = SEVERAL, rings[FIRST, size]
     return size
@@ -574,7 +350,7 @@ def _gather(vertices, at, corner, beyond, event, pieces, rings, size):
 @entry
 def _pair(at, beyond):
     """For each place the place of the same edge in the facet behind it; -1 if that has none."""
-    twin = np.full(beyond.size, -1, np.int64)
+    twin = np.full(beyond.size, -1, np.int32)
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
             g = beyond[k]
@@ -609,7 +385,7 @@ def _unite(one, vertices, v, w):
 @entry
 def _join_corners(vertices, at, twin, first, last):
     """For each vertex of the split mesh the one that stands for it: ends of edges that follow each other, or are the same."""
-    one = np.arange(vertices.shape[0])
+    one = np.arange(vertices.shape[0]).astype(np.int32)
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
             _unite(one, vertices, last[k], first[_step(at, f, k, 1)])
@@ -648,12 +424,13 @@ class _Facets(NamedTuple):
 
     member_at: Ints  # (F + 1,) facet f has the pieces members[member_at[f] : member_at[f + 1]]
     members: Int32
-    tied_at: Ints  # (F + 1,) and beside M of its first piece the points tied[tied_at[f] : tied_at[f + 1]] on the margin
+    piece: Int32  # (F,) one of them
+    tied_at: Ints  # (F + 1,) beside M of which the points tied[tied_at[f] : tied_at[f + 1]] are on the margin
     tied: Int32
 
     def states(self, split: Split, facets: Ints) -> States:
         """Partitions of some facets without jitter."""
-        states = split.states(self.members[self.member_at[facets]].astype(np.intp))
+        states = split.states(self.piece[facets].astype(np.intp))
         sizes = self.tied_at[facets + 1] - self.tied_at[facets]
         row = np.repeat(np.arange(facets.size), sizes)
         places = np.repeat(self.tied_at[facets] - (np.cumsum(sizes) - sizes), sizes) + np.arange(row.size)
@@ -661,26 +438,31 @@ class _Facets(NamedTuple):
         return states
 
 
-def _find_events(split: Split, facets: _Facets, pairs: Ints, event: Ints) -> tuple[Ints, Int32]:
-    """The codes of the events between pairs (n, 2) of facets, the largest first, and where those of each pair begin.
+@entry
+def _find_joint(at, beyond, event, twin, is_tied):
+    """Edges of which more must be known than the code that was crossed: their places, and the facets on both sides.
 
-    ``event`` is the code that was crossed, or SEVERAL: where no point is tied it is the only one.
+    Where no point is tied a code is the only event.
     """
-    is_tied = np.diff(facets.tied_at) > 0
-    unknown = np.flatnonzero((event == SEVERAL) | is_tied[pairs].any(axis=1))
-    counts, codes = np.ones(len(pairs), dtype=np.intp), [np.empty(0, dtype=np.int32)]
-    for part in np.array_split(unknown, unknown.size // CHUNK + 1):
-        which, place = np.unique(pairs[part], return_inverse=True)
+    places, pairs, n = np.empty(beyond.size, np.int32), np.empty((beyond.size, 2), np.int64), 0
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            if twin[k] > k and (event[k] == SEVERAL or is_tied[f] or is_tied[beyond[k]]):
+                places[n], pairs[n, 0], pairs[n, 1] = k, f, beyond[k]
+                n += 1
+    return places[:n].copy(), pairs[:n].copy()
+
+
+def _find_events(split: Split, facets: _Facets, pairs: Ints) -> tuple[Ints, Int32]:
+    """The codes of the events between pairs (n, 2) of facets, the largest first, and where those of each pair begin."""
+    counts, codes = [np.zeros(1, dtype=np.intp)], [np.empty(0, dtype=np.int32)]
+    for part in np.array_split(pairs, len(pairs) // CHUNK + 1):
+        which, place = np.unique(part, return_inverse=True)
         states, place = facets.states(split, which), place.reshape(-1, 2)
         at, found = _differences(states[place[:, 0]], states[place[:, 1]])
-        counts[part] = np.diff(at)
+        counts.append(np.diff(at))
         codes.append(found)
-    out = np.empty(counts.sum(), dtype=np.int32)
-    several = np.zeros(len(pairs), dtype=bool)
-    several[unknown] = True
-    out[np.repeat(~several, counts)] = event[~several]
-    out[np.repeat(several, counts)] = np.concatenate(codes)
-    return np.concatenate([[0], np.cumsum(counts)]), out
+    return np.cumsum(np.concatenate(counts)), np.concatenate(codes)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -692,12 +474,23 @@ class Canonical(NamedTuple):
 
     split: Split
     mesh: Mesh  # that of ``split`` where nothing is tied; the code of an edge is the largest of its events
-    event_at: Ints  # (E + 1,) edge e has the events event_at[e] : event_at[e + 1]
-    event_code: Int32
+    joint: Int32  # edges with several events,
+    joint_at: Ints  # the n-th of which has the codes joint_at[n] : joint_at[n + 1]
+    joint_code: Int32
     piece: Int32  # (F,) one of the pieces of each facet
     facet: Int32  # (pieces,) the facet that each piece is part of, -1 for ties
     tied_at: Ints  # (F + 1,) facet f has the points tied_at[f] : tied_at[f + 1] on its margin beside M of its piece
     tied: Int32
+
+    def events(self) -> tuple[Ints, Int32]:
+        """The codes of the events of all edges, and where those of each edge begin."""
+        sizes = np.ones(self.mesh.edge_code.size, dtype=np.intp)
+        sizes[self.joint] = np.diff(self.joint_at)
+        codes = np.repeat(self.mesh.edge_code, sizes)
+        several = np.zeros(sizes.size, dtype=bool)
+        several[self.joint] = True
+        codes[np.repeat(several, sizes)] = self.joint_code
+        return np.concatenate([[0], np.cumsum(sizes)]), codes
 
     def is_cut(self, facet: int) -> bool:
         """Is a facet made of several pieces, each with an alpha of its own?"""
@@ -705,66 +498,99 @@ class Canonical(NamedTuple):
 
     def states(self, facets: Ints) -> States:
         """Partitions of some facets: M is all points on the margin."""
-        member_at = np.arange(self.piece.size + 1)
-        return _Facets(member_at, self.piece, self.tied_at, self.tied).states(self.split, facets)
+        none = np.empty(0, dtype=np.int32)
+        return _Facets(none, none, self.piece, self.tied_at, self.tied).states(self.split, facets)
 
 
 def unite(data: Data, region: Region, words: Words, split: Split, pool: Executor) -> Canonical:
     """The map of the data from that of the jittered data."""
     mesh = split.mesh
     tie = split.tie & ~split.tie.all()  # where there is nothing else, a tie is better than nothing
-    beside = behind(mesh)
-    doubtful = _find_doubtful(mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, beside, tie)
+    behind, code = beside(mesh)
+    doubtful = _find_doubtful(mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, behind, tie)
     doubtful |= split.kind == CROWDED
-    looked = _look_at_all(data, region, words, split, np.flatnonzero(doubtful & ~tie), pool)
-    if not tie.any() and not looked.collapsed.any() and looked.tied.size == 0:
-        return untied(split)
+    looked = _look_at_all(data, region, words, split, np.flatnonzero(doubtful & ~tie & (split.kind < POSITIVES)), pool)
+    looked = _add_anchored(data, words, split, looked)
     facets, group = _group(looked, tie)
-    code = mesh.edge_code[mesh.facet_edges]
-    beyond, event, n_lost = _find_beyond(
-        mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, beside, code, tie, looked.collapsed, group
+    beyond, event, short = _find_beyond(
+        mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, behind, code, tie, group
     )
+    _leave_collapsed(data, region, split, code, short, pool)
+    if looked.tied.size == 0 and not tie.any() and not short.any():
+        return untied(split)
+    beyond[short] = NOT_AN_EDGE
     at, ring = _assemble(mesh.vertices, mesh.facet_at, mesh.facet_vertices, beyond, event, facets.member_at, facets.members)
     return _number(region, split, facets, group, _Rings(at, *ring), pool)
 
 
-def behind(mesh: Mesh) -> Int32:
-    """For each place the facet behind its edge."""
-    facets = mesh.edge_facets[mesh.facet_edges]
-    own = np.repeat(np.arange(mesh.facet_at.size - 1, dtype=np.int32), np.diff(mesh.facet_at))
-    return np.where(facets[:, 0] == own, facets[:, 1], facets[:, 0])
+def _leave_collapsed(data: Data, region: Region, split: Split, code: Int32, short: Bools, pool: Executor) -> None:
+    """Leave of the short edges those without length."""
+    pieces = np.unique(np.searchsorted(split.mesh.facet_at, np.flatnonzero(short), side="right") - 1)
+    parts = np.array_split(pieces, pieces.size // CHUNK + 1)
+    for _ in pool.map(lambda part: find_collapsed(data, region, split, part, code, short), parts):
+        pass
+
+
+@entry
+def _find_beside(at, edges, edge_facets, edge_code):
+    """For each place the facet behind its edge, and the code of that."""
+    beside, code = np.empty(edges.size, np.int32), np.empty(edges.size, np.int32)
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            e = edges[k]
+            beside[k], code[k] = edge_facets[e, 1 if edge_facets[e, 0] == f else 0], edge_code[e]
+    return beside, code
+
+
+def beside(mesh: Mesh) -> tuple[Int32, Int32]:
+    """For each place of a mesh the facet behind its edge, and the code of that."""
+    facets, code = _find_beside(mesh.facet_at, mesh.facet_edges, mesh.edge_facets, mesh.edge_code)
+    return facets, code
 
 
 def untied(split: Split) -> Canonical:
     """Nothing is tied: every piece is a facet."""
-    n, n_edges = split.tie.size, split.mesh.edge_code.size
-    all_pieces = np.arange(n, dtype=np.int32)
-    none, nowhere = np.empty(0, dtype=np.int32), np.zeros(n + 1, dtype=np.intp)
-    return Canonical(
-        split, split.mesh, np.arange(n_edges + 1), split.mesh.edge_code, all_pieces, all_pieces, nowhere, none
-    )  # fmt: skip
+    n = split.kind.size
+    pieces, none = np.arange(n, dtype=np.int32), np.empty(0, dtype=np.int32)
+    nowhere = np.zeros(n + 1, dtype=np.intp)
+    return Canonical(split, split.mesh, none, nowhere[:1], none, pieces, pieces, nowhere, none)
 
 
-def _look_at_all(data: Data, region: Region, words: Words, split: Split, pieces: Ints, pool: Executor) -> Looked:
+def _look_at_all(data: Data, region: Region, words: Words, split: Split, pieces: Ints, pool: Executor) -> _Looked:
     """What some pieces are without jitter."""
-    at, n_places = split.mesh.facet_at, split.mesh.facet_edges.size
-    jitter = float(np.abs(data.point[TARGET_LO]).max(initial=0.0))
 
-    def look(part: Ints) -> tuple[Words, Bools, Ints, Int32]:
-        states, truth, collapsed = _look_at(data, region, split, part, jitter)
-        piece, point = np.nonzero(states != truth)
-        return _keys(truth, words), collapsed, np.bincount(piece, minlength=part.size), point.astype(np.int32)
+    def look(part: Ints) -> tuple[Words, Ints, Int32]:
+        states, truth = find_tied(data, region, split, part)
+        key = _keys(truth, words)
+        first, _ = number_names(key)  # the others of a facet have no points of their own to tell
+        piece, point = np.nonzero(states[first] != truth[first])
+        counts = np.zeros(part.size, dtype=np.intp)
+        counts[first] = np.bincount(piece, minlength=first.size)
+        return key, counts, point.astype(np.int32)
 
     parts = np.array_split(pieces, pieces.size // CHUNK + 1)
-    keys, collapsed, counts, tied = (np.concatenate(found) for found in zip(*pool.map(look, parts), strict=True))
-    sizes = at[pieces + 1] - at[pieces]
-    places = np.repeat(at[pieces] - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
-    all_collapsed = np.zeros(n_places, dtype=bool)
-    all_collapsed[places] = collapsed
-    return Looked(pieces, keys, all_collapsed, np.concatenate([[0], np.cumsum(counts)]), tied)
+    keys, counts, tied = (np.concatenate(found) for found in zip(*pool.map(look, parts), strict=True))
+    return _Looked(pieces, keys, np.concatenate([[0], np.cumsum(counts)]), tied)
 
 
-def _group(looked: Looked, tie: Bools) -> tuple[_Facets, Int32]:
+def _add_anchored(data: Data, words: Words, split: Split, looked: _Looked) -> _Looked:
+    """The same with the pieces where all of one class are on the margin, and all others inside it."""
+    for kind, axis in ((POSITIVES, P), (NEGATIVES, Q)):
+        pieces = np.flatnonzero(split.kind == kind)
+        if pieces.size > 0:
+            truth = np.where(data.axis == axis, MARGIN, INSIDE).astype(np.int8)[None]
+            tied = np.flatnonzero(split.states(pieces[:1])[0] != truth[0]).astype(np.int32)
+            end = np.full(pieces.size, looked.tied_at[-1] + tied.size)  # the first tells for all
+            looked = _Looked(
+                np.concatenate([looked.piece, pieces]),
+                np.concatenate([looked.key, np.repeat(_keys(truth, words), pieces.size)]),
+                np.concatenate([looked.tied_at, end]),
+                np.concatenate([looked.tied, tied]),
+            )
+    return looked
+
+
+def _group(looked: _Looked, tie: Bools) -> tuple[_Facets, Int32]:
     """Facets from pieces of the same key, and the facet of each piece, -1 for ties."""
     group = np.full(tie.size, -1, dtype=np.int32)
     first, number = number_names(looked.key)
@@ -781,33 +607,48 @@ def _group(looked: Looked, tie: Bools) -> tuple[_Facets, Int32]:
     mine = np.zeros(looked.piece.size, dtype=bool)
     mine[first] = True
     tied = looked.tied[np.repeat(mine, np.diff(looked.tied_at))]
-    return _Facets(member_at, members, np.concatenate([[0], np.cumsum(counts)]), tied), group
+    piece = np.concatenate([looked.piece[first], np.flatnonzero(alone)]).astype(np.int32)
+    return _Facets(member_at, members, piece, np.concatenate([[0], np.cumsum(counts)]), tied), group
 
 
 def _number(region: Region, split: Split, facets: _Facets, group: Int32, rings: _Rings, pool: Executor) -> Canonical:
     """Pair the edges, join the corners, find the events, and number all in the order of the layers."""
     rings, twin = _paired(rings)
     one = _join_corners(split.mesh.vertices, rings.at, twin, rings.first, rings.last)
-    f = np.repeat(np.arange(rings.at.size - 1), np.diff(rings.at))
-    mine, unexplored = np.flatnonzero(twin > np.arange(twin.size)), np.flatnonzero(rings.beyond <= UNEXPLORED)
-    pairs = np.column_stack([f[mine], rings.beyond[mine]])
-    event_at, event_code = _find_events(split, facets, pairs, rings.event[mine])
-    event_at = np.concatenate([event_at, event_at[-1] + 1 + np.arange(unexplored.size)])
-    event_code = np.concatenate([event_code, rings.event[unexplored].astype(np.int32)])
-    edge = rings.beyond.copy()  # number of the edge, or the code of a side
-    edge[mine] = edge[twin[mine]] = np.arange(mine.size)
-    edge[unexplored] = mine.size + np.arange(unexplored.size)
-    largest = np.where(edge >= 0, event_code[event_at[np.maximum(edge, 0)]], edge) if event_code.size else edge
     vertices = _on_sides(region, split.mesh.vertices, rings, one)
-    place, around = _lay_out(vertices, rings.at, rings.beyond, edge, largest, one[rings.last])
-    root = int(group[np.argmax(group >= 0)])
-    order, mesh, _ = number_all(pool, root, rings.at, place, around, vertices)
+    places, pairs = _find_joint(rings.at, rings.beyond, rings.event, twin, np.diff(facets.tied_at) > 0)
+    event_at, event_code = _find_events(split, facets, pairs)
+    rings.event[places] = rings.event[twin[places]] = event_code[event_at[:-1]]
+    place, around = _lay_out(vertices, rings.at, rings.beyond, rings.event, one[rings.last])
+    order, mesh, _ = number_all(pool, int(group[np.argmax(group >= 0)]), rings.at, place, around, vertices)
     number = np.full(rings.at.size, -1, dtype=np.int32)
     number[order] = np.arange(order.size)
-    events = _take(event_at, event_code, mesh.edge_code)
-    tied = _take(facets.tied_at, facets.tied, order)
-    mesh = mesh._replace(edge_code=events[1][events[0][:-1]])
-    return Canonical(split, mesh, *events, facets.members[facets.member_at[order]], number[group], *tied)
+    edges = _edges_between(mesh.facet_at, mesh.facet_edges, mesh.edge_facets, number[pairs])
+    several = np.flatnonzero((np.diff(event_at) > 1) & (edges >= 0))
+    return Canonical(
+        split, mesh, edges[several], *_take(event_at, event_code, several), facets.piece[order],
+        number[group], *_take(facets.tied_at, facets.tied, order),
+    )  # fmt: skip
+
+
+@entry
+def _edges_between(at, edges, edge_facets, pairs):
+    """The edges between pairs of facets; -1 if there is none."""
+    out = np.full(pairs.shape[0], -1, np.int32)
+    for n in range(pairs.shape[0]):
+        f, g = pairs[n, 0], pairs[n, 1]
+        for k in range(at[f] if min(f, g) >= 0 else 0, at[f + 1] if min(f, g) >= 0 else 0):
+            a, b = edge_facets[edges[k], 0], edge_facets[edges[k], 1]
+            if max(a, b) == max(f, g) and min(a, b) == min(f, g):
+                out[n] = edges[k]
+    return out
+
+
+def _take(at: Ints, values: Int32, which: npt.NDArray[np.signedinteger]) -> tuple[Ints, Int32]:
+    """Of lists those with some numbers."""
+    sizes = at[which + 1] - at[which]
+    new = np.concatenate([[0], np.cumsum(sizes)])
+    return new, values[np.repeat(at[which] - new[:-1], sizes) + np.arange(new[-1])]
 
 
 def _on_sides(region: Region, vertices: Floats, rings: _Rings, one: Ints) -> Floats:
@@ -818,17 +659,6 @@ def _on_sides(region: Region, vertices: Floats, rings: _Rings, one: Ints) -> Flo
         if axis >= 0:
             vertices[one[np.concatenate([rings.first[on_side], rings.last[on_side]])], axis] = 0.0
     return vertices
-
-
-def _take(at: Ints, values: Int32, which: Int32) -> tuple[Ints, Int32]:
-    """Of lists those with some numbers; a negative number is a list of itself."""
-    first = at[np.maximum(which, 0)] if at.size > 1 else np.zeros(which.size, dtype=np.intp)
-    sizes = np.where(which >= 0, at[np.minimum(np.maximum(which, 0) + 1, at.size - 1)] - first, 1)
-    new = np.concatenate([[0], np.cumsum(sizes)])
-    places = np.repeat(first - new[:-1], sizes) + np.arange(new[-1])
-    own = np.repeat(which, sizes)
-    taken = values[np.where(own >= 0, places, 0)] if values.size else own
-    return new, np.where(own >= 0, taken, own).astype(np.int32)
 
 
 def _paired(rings: _Rings) -> tuple[_Rings, Ints]:
@@ -846,7 +676,7 @@ def _paired(rings: _Rings) -> tuple[_Rings, Ints]:
 
 
 @entry
-def _lay_out(vertices, at, beyond, edge, largest, vertex):
+def _lay_out(vertices, at, beyond, event, vertex):
     """Places and what is around the vertices, as mesh.py numbers them; the edges of a facet begin with the largest event."""
     place, around = np.empty((beyond.size, 3), np.int32), np.zeros((vertices.shape[0], 3), np.int32)
     for v in range(vertices.shape[0]):
@@ -854,12 +684,14 @@ def _lay_out(vertices, at, beyond, edge, largest, vertex):
     for f in range(at.size - 1):
         first = at[f]
         for k in range(at[f], at[f + 1]):
-            first = k if largest[k] > largest[first] else first
+            if UNEXPLORED < beyond[k] < 0:
+                event[k] = beyond[k]
+            first = k if event[k] > event[first] else first
         for k in range(at[f], at[f + 1]):
-            old = _step(at, f, first, k - at[f])
+            old = k - at[f] + first - (at[f + 1] - at[f] if k - at[f] + first >= at[f + 1] else 0)
             behind = beyond[old]
-            place[k, EDGE], place[k, VERTEX] = edge[old], vertex[old]
-            place[k, BEHIND] = behind if behind >= 0 else (OPEN if behind <= UNEXPLORED else BOUNDARY)
+            place[k, EDGE], place[k, VERTEX] = event[old], vertex[old]
+            place[k, BEHIND] = behind if behind >= 0 else (OPEN if behind == UNEXPLORED else BOUNDARY)
             around[vertex[old], FACETS] ^= f
             around[vertex[old], COUNT] += 1
     return place, around

@@ -294,7 +294,7 @@ def _check_numbers(problem: Problem, canonical: Canonical) -> None:
     )
     ranges += [
         (split.flips, (split.mesh.facet_layer.size, 2), -1, 2 * n_points - 1),
-        (split.kind, split.mesh.facet_layer.shape, 0, 2),
+        (split.kind, split.mesh.facet_layer.shape, 0, 4),
         (split.start, (n_points,), 0, 2),
         (problem.point, problem.weight.shape, ZERO, n_points - 1),
         (problem.distinct, (n_points,), 0, problem.features.origin.size - 1),
@@ -330,9 +330,10 @@ def _canonical_ranges(canonical: Canonical, n_points: int) -> list[Range]:
     return [
         (canonical.piece, (n_facets,), 0, n_pieces - 1),
         (canonical.facet, (n_pieces,), -1, n_facets - 1),
-        (canonical.event_at, (canonical.mesh.edge_code.size + 1,), 0, canonical.event_code.size),
-        (np.diff(canonical.event_at), canonical.mesh.edge_code.shape, 1, np.inf),
-        (canonical.event_code, canonical.event_code.shape, -np.inf, 2 * n_points - 1),
+        (canonical.joint, canonical.joint.shape, 0, canonical.mesh.edge_code.size - 1),
+        (canonical.joint_at, (canonical.joint.size + 1,), 0, canonical.joint_code.size),
+        (np.diff(canonical.joint_at), canonical.joint.shape, 2, np.inf),
+        (canonical.joint_code, canonical.joint_code.shape, 0, 2 * n_points - 1),
         (canonical.tied_at, (n_facets + 1,), 0, canonical.tied.size),
         (np.diff(canonical.tied_at), (n_facets,), 0, np.inf),
         (canonical.tied, canonical.tied.shape, 0, n_points - 1),

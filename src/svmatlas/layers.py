@@ -273,9 +273,10 @@ RINGED, LONE, SAME, OTHER = range(4)
 """The queues, in the order in which they are served: facets of which all corners are known; those of one colour of which
 one corner is known, and all of that colour; those of the other colour. Of LONE the last is served first: it shares most points
 with the facet before, and so most columns of its factor."""
-PLAIN, TIE, CROWDED = np.arange(3)
+PLAIN, TIE, CROWDED, POSITIVES, NEGATIVES = np.arange(5)
 """Kinds of facets: plain ones; those without area, which the jitter made; those where points may be tied (canonical.py):
-at all of their corners more points may be on the margin than belong to two events."""
+at all of their corners more points may be on the margin than belong to two events; those where without jitter all positive,
+or all negative, points are on the margin: M is so many of them that beta is e (see Anchored facets in facet.py)."""
 CLOSED_SINCE = -2
 """Marks facets to which nothing needs to be told."""
 PLACES, CORNERS = 5, 2
@@ -473,7 +474,7 @@ def _close_ringed(task, arena, f, hints):
         crowded = True
         for j in range(n):
             crowded = crowded and arena.crowded[hints[edge[0, HINT, j], 2]]
-        arena.kind[arena.counts[DONE]] = CROWDED if crowded else PLAIN
+        arena.kind[arena.counts[DONE]] = _kind_of(task, arena.margin[f], crowded)
         return CLOSED
     for j in range(n):
         edge[0, SIGN, j] = edge[0, CODE, j] >= 0 and _is_on_margin(arena, f, edge[0, CODE, j] >> 1)
@@ -834,7 +835,7 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
                 _write_beta(task, arena)
             arena.coarse[done], tie = _is_coarse_or_tie(task)
             crowded = _crowd(task, arena)
-            arena.kind[done] = TIE if tie else (CROWDED if crowded else PLAIN)
+            arena.kind[done] = TIE if tie else _kind_of(task, arena.margin[f], crowded)
             if not (_mev(task, words, arena, f, space.neighbour) and _cv(task, words, arena, f, space.neighbour)):
                 return FULL
             task.answers = answers[:0]
@@ -842,6 +843,14 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
         counts[HAND] = -1
         counts[DONE] += 1
         counts[FOUND] = found
+
+
+@kernel
+def _kind_of(task, margin, crowded):
+    """The kind of a facet with area and so many positives and negatives in M."""
+    if task.anchor > 0.0 and margin[P] + margin[Q] == task.rank and min(margin[P], margin[Q]) == 0:
+        return POSITIVES if margin[P] > 0 else NEGATIVES
+    return CROWDED if crowded else PLAIN
 
 
 @kernel

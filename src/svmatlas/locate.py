@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
-from svmatlas.canonical import Canonical, behind
+from svmatlas.canonical import Canonical, beside
 from svmatlas.compiled import entry, kernel, owner
 from svmatlas.doubledouble import two_prod
 
@@ -144,7 +144,7 @@ class Locator:
 
     def __init__(self, canonical: Canonical) -> None:
         self.mesh = mesh = canonical.split.mesh
-        self.neighbour = behind(mesh)
+        self.neighbour, _ = beside(mesh)
         self.facet = canonical.facet
         self.true = np.flatnonzero(self.facet >= 0)
         corner = mesh.vertices[mesh.facet_vertices]

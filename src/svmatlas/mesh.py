@@ -22,7 +22,6 @@ from svmatlas.facet import CUT, Region
 from svmatlas.layers import (
     CROWDED,
     OPEN,
-    PLAIN,
     TIE,
     Engine,
     Facets,
@@ -61,7 +60,7 @@ class Split(NamedTuple):
 
     mesh: Mesh
     flips: Int32  # (F, 2) codes crossed from the parent of each facet
-    kind: npt.NDArray[np.int8]  # (F,) PLAIN, TIE or CROWDED, see layers.py
+    kind: npt.NDArray[np.int8]  # (F,) PLAIN, TIE and so on, see layers.py
     start: States  # (N,) partition of facet 0
 
     @property
@@ -150,8 +149,9 @@ class Joiner:
         whole[np.diff(at) == 0] = -1
         now[cut] = whole[group]
         self.at.append(at[1:] + self.place.size)
-        n_ties, n_plain = (np.bincount(group[self.kind.view()[cut] == kind], minlength=counts.size) for kind in (TIE, PLAIN))
-        self.kind.append(np.where(n_ties == counts, TIE, np.where(n_plain == counts, PLAIN, CROWDED)))
+        kinds = self.kind.view()[order]
+        low, high = (which.reduceat(kinds, np.cumsum(counts) - counts) for which in (np.minimum, np.maximum))
+        self.kind.append(np.where(low == high, low, CROWDED))
         self.place.append(self.place.view()[places])
         return np.concatenate([now, whole])
 
