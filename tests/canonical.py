@@ -40,14 +40,14 @@ be differences between them: 0 <= |D beta|^2 = sum D alpha_i D g_i, g_i = x_i.be
 if it jumps down. So no term of order t is positive, hence none is negative: where alpha_i jumps, row i is in M on both
 sides.
 
-What does happen: several rows change at once, some enter the margin while others leave it, and a row reaches the margin on
-the edge only and is in I on both sides (tiny.py has an example of each).
+What does happen: several rows change at once; some enter the margin while others leave it; a row is on the margin on the
+edge only, and in the same set on both sides (tiny.py has examples).
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from itertools import combinations, count
+from itertools import combinations
 from math import gcd, inf, lcm
 from typing import NamedTuple
 
@@ -58,6 +58,9 @@ NOWHERE = -1
 
 SHRINK = Fraction(1, 8)
 """Each step towards an edge is so much shorter than the one before; any value below 1 is right."""
+
+ATTEMPTS = 40
+"""Points that are tried for a facet; more are needed only if polygons are wrong."""
 
 
 class Partition(NamedTuple):
@@ -405,19 +408,20 @@ def gaps(lines):
 
 def first(problem, region):
     """A facet in the region, at one of some points that are not on one line."""
-    for k in count(1):
+    for k in range(1, ATTEMPTS):
         c = normalised(combine(*[(k**j, corner) for j, corner in enumerate(region)]))
         partition = partition_at(problem, c)
         polygon = polygon_of(problem, partition, region)
         if polygon:
             return partition, polygon
+    raise AssertionError("no facet in the region")
 
 
 def beyond(problem, region, partition, polygon, piece):
     """The facet behind a piece of an edge of a facet. At the edge the margin holds all rows that can move there."""
     beta = beta_columns(problem, partition)
     centre = middle(polygon)
-    for k in count(1):
+    for k in range(1, ATTEMPTS):
         m = crossing(*piece, Fraction(-k), Fraction(k + 1))
         score = [dot(combine(*zip(m, beta, strict=True)), x) / m[2] for x in problem.rows]
         margin = [i for i, g in enumerate(score) if g == 1]
@@ -428,6 +432,7 @@ def beyond(problem, region, partition, polygon, piece):
         ring = found and polygon_of(problem, found, region)
         if ring and depth(ring, m) >= 0:
             return found, ring
+    raise AssertionError(f"no facet behind {piece}")
 
 
 def join(partitions, polygons, region):

@@ -51,6 +51,17 @@ def ring_of(atlas, f):
     return corners / corners.sum(axis=1, keepdims=True)
 
 
+def assert_same_map(found, atlas):
+    """The atlas has the facets, partitions, polygons and counts of an exact map."""
+    assert (len(found.polygons), len(found.edges), len(found.vertices)) == (atlas.n_facets, atlas.n_edges, atlas.n_vertices)
+    polygons = dict(zip(found.partitions, found.polygons, strict=True))
+    for f in range(atlas.n_facets):
+        exact = np.array(polygons.pop(Partition(*(frozenset(rows.tolist()) for rows in atlas.partition(f)))), dtype=float)
+        ring = ring_of(atlas, f)
+        begin = int(np.abs(ring - exact[0]).sum(axis=1).argmin())
+        np.testing.assert_allclose(np.roll(ring, -begin, axis=0), exact, rtol=0, atol=ROUNDED)
+
+
 def agrees_at_points(problem, found, seed, n_points=5):
     """At random costs an ordinary solution has the partition of the facet there."""
     rng = Random(seed)
@@ -170,13 +181,7 @@ def test_independent_rows_have_the_facets_of_the_atlas(box):
     X, y = rng.integers(-9, 10, size=(6, 5)), np.array([0, 1, 0, 1, 1, 0])
     found, atlas = canonical_map(X.tolist(), y.tolist(), box=box), explore(X, y, 1, None, box)
     check(found)
-    assert (len(found.polygons), len(found.edges), len(found.vertices)) == (atlas.n_facets, atlas.n_edges, atlas.n_vertices)
-    polygons = dict(zip(found.partitions, found.polygons, strict=True))
-    for f in range(atlas.n_facets):
-        ring = ring_of(atlas, f)
-        exact = np.array(polygons.pop(Partition(*map(frozenset, map(np.ndarray.tolist, atlas.partition(f))))), dtype=float)
-        shift = int(np.abs(ring - exact[0]).sum(axis=1).argmin())
-        np.testing.assert_allclose(np.roll(ring, -shift, axis=0), exact, rtol=0, atol=ROUNDED)
+    assert_same_map(found, atlas)
 
 
 @pytest.mark.parametrize("box", [BOX, QUADRANT], ids=["box", "quadrant"])
