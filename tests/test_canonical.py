@@ -51,15 +51,35 @@ def ring_of(atlas, f):
     return corners / corners.sum(axis=1, keepdims=True)
 
 
-def assert_same_map(found, atlas):
-    """The atlas has the facets, partitions, polygons and counts of an exact map."""
+def partition_of(atlas, f):
+    return Partition(*(frozenset(rows.tolist()) for rows in atlas.partition(f)))
+
+
+def events_of(atlas, e):
+    """Rows (the first of equal ones) and types of the events on an edge."""
+    return sorted(map(tuple, atlas.edge_events[atlas.edge_at[e] : atlas.edge_at[e + 1]].tolist()))
+
+
+def exact_events(edge, data):
+    """The same of an edge of the exact map."""
+    rows = [(tuple(row), label) for row, label in zip(data[0], data[1], strict=True)]
+    return sorted((row, int("I" in moves)) for row, moves in edge.events.items() if rows.index(rows[row]) == row)
+
+
+def assert_same_map(found, atlas, data):
+    """The atlas has the facets, partitions, polygons, events and counts of an exact map."""
     assert (len(found.polygons), len(found.edges), len(found.vertices)) == (atlas.n_facets, atlas.n_edges, atlas.n_vertices)
+    partitions = [partition_of(atlas, f) for f in range(atlas.n_facets)]
     polygons = dict(zip(found.partitions, found.polygons, strict=True))
-    for f in range(atlas.n_facets):
-        exact = np.array(polygons.pop(Partition(*(frozenset(rows.tolist()) for rows in atlas.partition(f)))), dtype=float)
-        ring = ring_of(atlas, f)
+    for f, partition in enumerate(partitions):
+        exact, ring = np.array(polygons.pop(partition), dtype=float), ring_of(atlas, f)
         begin = int(np.abs(ring - exact[0]).sum(axis=1).argmin())
         np.testing.assert_allclose(np.roll(ring, -begin, axis=0), exact, rtol=0, atol=ROUNDED)
+    inner = {frozenset(partitions[f] for f in atlas.edge_facets[e]): e for e in np.flatnonzero(atlas.edge_facets[:, 1] >= 0)}
+    for edge in found.edges:
+        if edge.right >= 0:
+            e = inner[frozenset([found.partitions[edge.left], found.partitions[edge.right]])]
+            assert events_of(atlas, e) == exact_events(edge, data)
 
 
 def agrees_at_points(problem, found, seed, n_points=5):
@@ -179,24 +199,20 @@ def test_independent_rows_have_the_facets_of_the_atlas(box):
     """As many columns as rows: no ties, so partitions and polygons are those of the atlas, one by one."""
     rng = np.random.default_rng(3)
     X, y = rng.integers(-9, 10, size=(6, 5)), np.array([0, 1, 0, 1, 1, 0])
-    found, atlas = canonical_map(X.tolist(), y.tolist(), box=box), explore(X, y, 1, None, box)
+    data = X.tolist(), y.tolist(), 1, None
+    found = canonical_map(*data, box)
     check(found)
-    assert_same_map(found, atlas)
+    assert_same_map(found, explore(*data, box), data)
 
 
-@pytest.mark.parametrize("box", [BOX, QUADRANT], ids=["box", "quadrant"])
+@pytest.mark.parametrize("box", [BOX, QUADRANT, PART], ids=["box", "quadrant", "part"])
 @every_case
-def test_facets_of_the_atlas_fill_the_canonical_ones(case, box):
-    """Facets of the atlas that are not ties lie in one canonical facet each, and their areas add up to its area."""
+def test_the_atlas_is_the_exact_map(case, box):
     data = case()
-    found, atlas = canonical_map(*data, box), explore(*data, box)
-    filled = np.zeros(len(found.polygons))
-    for f in np.flatnonzero(~atlas.facet_is_tie):
-        ring = ring_of(atlas, f)
-        centre = [Fraction(v) for v in ring.mean(axis=0)]
-        home = max(range(len(filled)), key=lambda k: depth(found.polygons[k], centre))
-        filled[home] += area(ring)
-        true = found.partitions[home]
-        for there, here in zip(true[1:], atlas.partition(f)[1:], strict=True):
-            assert there <= set(here.tolist()) <= there | true.margin
-    np.testing.assert_allclose(filled, [float(area(polygon)) for polygon in found.polygons], rtol=0, atol=ROUNDED)
+    assert_same_map(canonical_map(*data, box), explore(*data, box), data)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_atlas_of_random_ties_is_the_exact_map(seed):
+    data, box = tiny.random_ties(seed), [BOX, QUADRANT, PART][seed % 3]
+    assert_same_map(canonical_map(*data, box), explore(*data, box), data)

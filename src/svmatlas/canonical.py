@@ -474,7 +474,7 @@ class Canonical(NamedTuple):
 
     split: Split
     mesh: Mesh  # that of ``split`` where nothing is tied; the code of an edge is the largest of its events
-    joint: Int32  # edges with several events,
+    joint: Int32  # edges with several events, in order,
     joint_at: Ints  # the n-th of which has the codes joint_at[n] : joint_at[n + 1]
     joint_code: Int32
     piece: Int32  # (F,) one of the pieces of each facet
@@ -625,6 +625,7 @@ def _number(region: Region, split: Split, facets: _Facets, group: Int32, rings: 
     number[order] = np.arange(order.size)
     edges = _edges_between(mesh.facet_at, mesh.facet_edges, mesh.edge_facets, number[pairs])
     several = np.flatnonzero((np.diff(event_at) > 1) & (edges >= 0))
+    several = several[np.argsort(edges[several])]
     return Canonical(
         split, mesh, edges[several], *_take(event_at, event_code, several), facets.piece[order],
         number[group], *_take(facets.tied_at, facets.tied, order),

@@ -126,12 +126,9 @@ COARSE = 2.0**-32
 all vertices are good to 2e-10 even where lines are almost parallel or costs are huge."""
 
 THIN = 1e-8
-"""Only facets narrower or shorter than this, relative to their costs, or wholly this close to infinity, are tested for being
-ties, the latter by exact arithmetic. Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
-
-SLIVER = 1e-12
-"""Facets wholly this close to an axis, relative to the largest entry of their costs, are told to be ties or not by exact
-arithmetic: what the jitter, 1e-13, makes there can be of second order, which doubles do not see."""
+"""Only facets narrower or shorter than this, relative to their costs, or wholly this close to infinity or an axis, are tested
+for being ties, the latter by exact arithmetic: what the jitter makes there can be of second order, which doubles do not see.
+Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
 
 TIE_SHRINK = 2.0**-5
 """Ties are told by scaling the jitter with this: a facet that the jitter made shrinks with it, in area or in all."""
@@ -1586,11 +1583,11 @@ def _count_on_margin(t, unit, single, n, l, per_norm, fixed):
 
 @kernel
 def is_far(corner, n):
-    """Is a polygon of n corners wholly within THIN of infinity, or wholly within SLIVER of an axis?"""
+    """Is a polygon of n corners wholly within THIN of infinity or of an axis?"""
     p, q, l = 0.0, 0.0, 0.0
     for j in range(n):
         p, q, l = max(p, corner[j, P]), max(q, corner[j, Q]), max(l, corner[j, L])
-    return l < THIN or min(p, q) < SLIVER
+    return min(p, q, l) < THIN
 
 
 @kernel

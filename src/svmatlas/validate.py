@@ -172,6 +172,7 @@ def _check_edges(mesh: Mesh) -> list[str]:
     faults += [f"edge {k} is used by {uses[k]} facets" for k in np.flatnonzero(uses != wanted)[:5]]
     side = (mesh.edge_facets[:, 1] == BOUNDARY) != (mesh.edge_code < 0)
     faults += [f"edge {k} has no facet behind it but is no side of the region" for k in np.flatnonzero(side)[:5]]
+    faults += [f"facet {f} has less than three edges" for f in np.flatnonzero(np.diff(mesh.facet_at) < 3)[:5]]
     listed = np.all(mesh.edge_facets[edge] != facet[:, None], axis=1)
     return faults + [f"facet {facet[k]} lists edge {edge[k]} of others" for k in np.flatnonzero(listed)[:5]]
 
