@@ -653,12 +653,14 @@ def _take(at: Ints, values: Int32, which: npt.NDArray[np.signedinteger]) -> tupl
 
 
 def _on_sides(region: Region, vertices: Floats, rings: _Rings, one: Ints) -> Floats:
-    """Vertices where the ends of edges on an axis or at infinity are there, as they are without jitter."""
+    """Vertices on an axis, at infinity and in corners of the region, as they are without jitter."""
     vertices = vertices.copy()
     for side, axis in enumerate(region.axis.tolist()):
-        on_side = rings.beyond == -1 - side
+        first, last = (one[ends[rings.beyond == -1 - side]] for ends in (rings.first, rings.last))
         if axis >= 0:
-            vertices[one[np.concatenate([rings.first[on_side], rings.last[on_side]])], axis] = 0.0
+            vertices[np.concatenate([first, last]), axis] = 0.0
+        following = one[rings.first[rings.beyond == -1 - (side + 1) % region.axis.size]]
+        vertices[np.intersect1d(last, following)] = region.corners[side]
     return vertices
 
 
