@@ -1598,8 +1598,12 @@ def _difference(x, y):
 
 @kernel
 def is_suspect(corner, n):
-    """Is a polygon of n corners thin or small? Whichever corner is the first."""
-    area, diameter = 0.0, 0.0
+    """Is a polygon of n corners, of largest entry 1, thin or small? Whichever corner is the first.
+
+    Relative to the entries of its corners, or as it is: close to a corner of the triangle what the jitter made is not thin
+    relative to entries that the jitter made, too.
+    """
+    area, diameter, extent, length = 0.0, 0.0, 0.0, 0.0
     for i in range(n):
         a0, a1, a2 = corner[i, 0], corner[i, 1], corner[i, 2]
         for j in range(n):
@@ -1610,15 +1614,17 @@ def is_suspect(corner, n):
             size = a0 * (b1 * c2 + b2 * c1) + a1 * (b2 * c0 + b0 * c2) + a2 * (b0 * c1 + b1 * c0)
             if abs(det) > area * size:
                 area = abs(det) / size
-        if area > 4.0 * THIN:  # relative differences are at most 1, so it is not thin, and too large to be short
+            extent = max(extent, abs(det))
+        if extent > 24.0 * THIN:  # it is not thin, for sizes are at most 6, and too large to be short
             return False
     for i in range(n):
         a0, a1, a2 = corner[i, 0], corner[i, 1], corner[i, 2]
         for j in range(i):
             b0, b1, b2 = corner[j, 0], corner[j, 1], corner[j, 2]
-            length = max(_difference(a1 * b2, a2 * b1), _difference(a2 * b0, a0 * b2), _difference(a0 * b1, a1 * b0))
-            diameter = max(diameter, length)
-    return area < THIN * diameter or diameter < THIN
+            diameter = max(diameter, _difference(a1 * b2, a2 * b1))
+            diameter = max(diameter, _difference(a2 * b0, a0 * b2), _difference(a0 * b1, a1 * b0))
+            length = max(length, abs(a1 * b2 - a2 * b1), abs(a2 * b0 - a0 * b2), abs(a0 * b1 - a1 * b0))
+    return area < THIN * diameter or diameter < THIN or extent < THIN * length
 
 
 @kernel
