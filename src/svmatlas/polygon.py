@@ -892,7 +892,7 @@ def _check_corner(t, j):
         unknown = unknown or sign == UNKNOWN
     if unknown:
         return ASK
-    t.edge[0, CHECKED, j] = 1
+    t.edge[0, CHECKED, j] = CLEAR if t.tally[N_LISTED] == 0 and t.counts[SIZE] < t.rank - 1 else 1
     return NONE
 
 
@@ -1367,8 +1367,8 @@ def _take_over(known, corner):
     return TAKEN
 
 
-TAKEN = 2
-"""In place of 1 for CHECKED: the corner is that of another facet."""
+TAKEN, CLEAR = 2, 3
+"""In place of 1 for CHECKED: the corner is that of another facet; all lines are certainly positive there."""
 
 
 @kernel
@@ -1556,8 +1556,9 @@ def trace_facet(t, n):
 @kernel
 def is_crowded(t, j):
     """May more points be on the margin at corner j than those of M and of its two edges?"""
-    v, n = t.corner[0, j], t.tally[N_CORNERS]
-    wanted = t.counts[SIZE]
+    if t.edge[0, CHECKED, j] == CLEAR:
+        return False
+    v, n, wanted = t.corner[0, j], t.tally[N_CORNERS], t.counts[SIZE]
     for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
         wanted += code >= 0 and t.members[SLOT, code >> 1] < 0
     per_norm, fixed = _score_error(t, v)
