@@ -616,7 +616,8 @@ def _number(region: Region, split: Split, facets: _Facets, group: Int32, rings: 
     rings, twin = _paired(rings)
     one = _join_corners(split.mesh.vertices, rings.at, twin, rings.first, rings.last)
     vertices = _on_sides(region, split.mesh.vertices, rings, one)
-    places, pairs = _find_joint(rings.at, rings.beyond, rings.event, twin, np.diff(facets.tied_at) > 0)
+    is_tied = (np.diff(facets.tied_at) > 0) | (np.diff(facets.member_at) > 1)
+    places, pairs = _find_joint(rings.at, rings.beyond, rings.event, twin, is_tied)
     event_at, event_code = _find_events(split, facets, pairs)
     rings.event[places] = rings.event[twin[places]] = event_code[event_at[:-1]]
     place, around = _lay_out(vertices, rings.at, rings.beyond, rings.event, one[rings.last])
