@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 import svmatlas
 from svmatlas.plot import AlphaDisplay, AtlasDisplay, use_files
@@ -24,8 +24,8 @@ from svmatlas.plot import AlphaDisplay, AtlasDisplay, use_files
 BIAS = 0.01
 """The constant feature B of all experiments."""
 
-ON_MARGIN = 1e-9
-"""A score this close to 1 is on the margin."""
+SIDE, SEVERAL = -1, -2
+"""In place of the event of an edge: the edge is a side of the quadrant; several events happen on it."""
 
 SWEEP = [(2, (25, 50, 100, 200)), (10, (25, 50, 100, 200)), (100, (25, 50, 100))]
 """Features, and numbers of points, of the data for M against N."""
@@ -79,36 +79,30 @@ EXPERIMENTS = {
 # What the paper leaves open
 
 
-def inner_costs(atlas, facets):
-    """Finite costs inside each of some facets: the mean of its corners on the triangle around a typical cost."""
-    finite = atlas.vertices[np.all(atlas.vertices > 0, axis=1)]
-    unit = np.exp(np.median(np.log(finite[:, :2] / finite[:, 2:]))) if len(finite) else 1.0
-    corners = atlas.vertices[atlas.facet_vertices] / (unit, unit, 1.0)
-    corners /= corners.sum(axis=1, keepdims=True)
-    p, q, l = np.add.reduceat(corners, atlas.facet_at[:-1])[facets].T
-    return unit * p / l, unit * q / l
+def short_rows(X):
+    """The rows with B appended, in at most N coordinates: the factor R' of R'Q' has the same inner products."""
+    rows = np.column_stack([X.toarray() if issparse(X) else X, np.full(X.shape[0], BIAS)])
+    return np.linalg.qr(rows.T, mode="r").T
 
 
-def tied_facets(atlas, X, y):
-    """Facets in all of which more points are on the margin than determine the solution: X_M X_M' is singular there.
+def tied_facets(atlas, X):
+    """Facets on whose margin are more rows than are linearly independent: X_M X_M' is singular there.
 
-    This is where the paper leaves the plane unexplored. Facets without area count too.
+    This is where the paper leaves the plane unexplored. Ranks are those up to rounding, as numpy counts them.
     """
-    tied = np.array(atlas.facet_is_tie)
-    if X.shape[1] + 1 > X.shape[0]:
-        return tied  # rows are linearly independent
-    facets = np.flatnonzero(~tied)
-    p, q = inner_costs(atlas, facets)
-    scores = np.where(y == 1, 1, -1) * (atlas.coef(p, q) @ X.T + atlas.intercept(p, q)[:, None])
-    on_margin = np.sum(np.abs(scores - 1) < ON_MARGIN, axis=1)
-    tied[facets] = on_margin > [atlas.partition(f).margin.size for f in facets]
+    rows, tied = short_rows(X), np.zeros(atlas.n_facets, dtype=bool)
+    if np.linalg.matrix_rank(rows) == len(rows):
+        return tied  # and so are any of them
+    for f in range(atlas.n_facets):
+        margin = atlas.partition(f).margin
+        tied[f] = margin.size > 0 and np.linalg.matrix_rank(rows[margin]) < margin.size
     return tied
 
 
 def share_at_infinity(atlas, tied):
     """Share of the directions C+ : C- whose far end is tied: the share of a large disc in the plane that is tied."""
     angle = 0.0
-    for f in np.flatnonzero(tied & ~atlas.facet_is_tie):
+    for f in np.flatnonzero(tied):
         far = atlas.polygon(f)
         ends = np.arctan2(far[far[:, 2] == 0, 1], far[far[:, 2] == 0, 0])
         angle += np.ptp(ends) if ends.size > 1 else 0.0
@@ -124,26 +118,38 @@ def share_in_view(atlas, tied):
     return float(np.mean(display.values))
 
 
-def joint_events(atlas, tied):
-    """The pairs of events that meet in a vertex, and how often each pair does.
+def events_per_edge(atlas):
+    """How many events happen on each edge that is not a side of the quadrant."""
+    row = atlas.edge_events[atlas.edge_at[:-1], 0]
+    return np.diff(atlas.edge_at)[row >= 0]
 
-    Returns (pairs, counts, vertices): rows of ``pairs`` are two codes 2 * row + type, ``vertices`` lists where each pair
-    meets. Vertices on the sides of the quadrant and those of tied facets are left out: there more than two paths meet.
+
+def single_events(atlas):
+    """The event of each edge as a code 2 * row + type; ``SIDE`` or ``SEVERAL`` where there is not just one."""
+    row, kind = atlas.edge_events[atlas.edge_at[:-1]].astype(np.int64).T
+    code = np.where(row >= 0, 2 * row + kind, SIDE)
+    return np.where(np.diff(atlas.edge_at) > 1, SEVERAL, code)
+
+
+def is_inner(atlas):
+    """Vertices inside the quadrant: on no axis, and not at infinity."""
+    return np.all(atlas.vertices > 0, axis=1)
+
+
+def joint_events(atlas):
+    """The vertices in which two event paths meet and nothing else happens, and the two events of each, a row of codes.
+
+    Such a vertex is inside the quadrant and has four edges of one event each. Around it what moves comes back: the events
+    are two and two the same.
     """
-    events = atlas.edge_events
-    code = np.where(events[:, 0] >= 0, 2 * events[:, 0].astype(np.int64) + events[:, 1], -1)
-    plain = np.all(atlas.vertices > 0, axis=1)
-    owner = np.repeat(np.arange(atlas.facet_layer.size), np.diff(atlas.facet_at))
-    plain[atlas.facet_vertices[tied[owner]]] = False
-    plain[atlas.edge_vertices[code < 0]] = False
-    vertex, code = atlas.edge_vertices.T.ravel(), np.tile(code, 2)
-    vertex, code = vertex[plain[vertex]], code[plain[vertex]]
-    order = np.lexsort((code, vertex))
-    vertex, code = vertex[order].reshape(-1, 4), code[order].reshape(-1, 4)  # two paths cross: four edges, two events
-    assert np.all(code[:, 0] == code[:, 1]), "a vertex of more than two paths"
-    assert np.all(code[:, 2] == code[:, 3]), "a vertex of more than two paths"
-    pairs, index, counts = np.unique(code[:, ::2], axis=0, return_inverse=True, return_counts=True)
-    return pairs, counts, [vertex[index == k, 0] for k in range(len(pairs))] if len(pairs) < 10**4 else None
+    end, code = atlas.edge_vertices.ravel(), np.repeat(single_events(atlas), 2)
+    plain = is_inner(atlas) & (np.bincount(end, minlength=atlas.n_vertices) == 4)
+    plain[end[code < 0]] = False
+    order = np.lexsort((code, end))
+    order = order[plain[end[order]]].reshape(-1, 4)
+    code = code[order]
+    assert np.all((code[:, 0] == code[:, 1]) & (code[:, 2] == code[:, 3])), "a path that ends in a vertex"
+    return end[order[:, 0]], code[:, ::2]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -152,14 +158,14 @@ def joint_events(atlas, tied):
 
 def table_of_experiments(atlases, seconds):
     lines = [
-        "| | data | facets | ties | edges | vertices | layers M | M/N | tied in view | tied at infinity | valid | time |",
+        "| | data | facets | edges | vertices | layers M | M/N | tied | tied in view | tied at infinity | valid | time |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for name, (_, y, atlas, tied) in atlases.items():
         report = atlas.validate()
         cells = [
-            f"({name})", EXPERIMENTS[name][0], f"{atlas.n_facets:,}", f"{int(atlas.facet_is_tie.sum()):,}",
-            f"{atlas.n_edges:,}", f"{atlas.n_vertices:,}", atlas.n_layers, f"{atlas.n_layers / len(y):.2f}",
+            f"({name})", EXPERIMENTS[name][0], f"{atlas.n_facets:,}", f"{atlas.n_edges:,}", f"{atlas.n_vertices:,}",
+            atlas.n_layers, f"{atlas.n_layers / len(y):.2f}", f"{tied.sum():,}",
             f"{share_in_view(atlas, tied):.1%}", f"{share_at_infinity(atlas, tied):.1%}",
             "yes" if report.ok else "NO", f"{seconds[name]:.1f} s",
         ]  # fmt: skip
@@ -183,12 +189,24 @@ def table_of_layers(sweep, seeds=(0, 1, 2)):
 
 def table_of_joint_events(atlases):
     lines = [
-        "| | vertices of two paths | pairs of paths that meet | more than once | most often |",
-        "|---|---|---|---|---|",
+        "| | vertices of two paths | other inner vertices | pairs of paths that meet | more than once | most often |",
+        "|---|---|---|---|---|---|",
     ]
-    for name, (_, _, atlas, tied) in atlases.items():
-        _, counts, _ = joint_events(atlas, tied)
-        lines.append(f"| ({name}) | {counts.sum():,} | {counts.size:,} | {np.sum(counts > 1):,} | {counts.max()} times |")
+    for name, (_, _, atlas, _) in atlases.items():
+        vertex, events = joint_events(atlas)
+        _, counts = np.unique(events, axis=0, return_counts=True)
+        lines.append(
+            f"| ({name}) | {vertex.size:,} | {is_inner(atlas).sum() - vertex.size:,} | {counts.size:,} "
+            f"| {np.sum(counts > 1):,} | {counts.max()} times |"
+        )
+    return "\n".join(lines)
+
+
+def table_of_multiple_events(atlases):
+    lines = ["| | inner edges | of several events | share | most events |", "|---|---|---|---|---|"]
+    for name, (_, _, atlas, _) in atlases.items():
+        n = events_per_edge(atlas)
+        lines.append(f"| ({name}) | {n.size:,} | {np.sum(n > 1):,} | {np.mean(n > 1):.2%} | {n.max()} |")
     return "\n".join(lines)
 
 
@@ -247,11 +265,12 @@ def main():
         atlas = svmatlas.explore(X, y, bias=BIAS)
         seconds[name] = time.perf_counter() - begin
         print(f"({name}) {what}: {atlas}, {seconds[name]:.1f} s", flush=True)
-        atlases[name] = (X, y, atlas, tied_facets(atlas, X, y))
+        atlases[name] = (X, y, atlas, tied_facets(atlas, X))
     parts = ["# The experiments of the paper", table_of_experiments(atlases, seconds)]
     if not arguments.quick:
         parts += ["Is M about N? Three draws each, B = 0.01:", table_of_layers(SWEEP)]
     parts += ["Do two event paths meet at most once?", table_of_joint_events(atlases)]
+    parts += ["How often do several events happen at once, on a whole edge?", table_of_multiple_events(atlases)]
     figure_1(atlases, arguments.output / "figure1.png")
     figure_2(atlases["iv"][2], arguments.output / "figure2.png")
     text = "\n\n".join(parts) + "\n"
