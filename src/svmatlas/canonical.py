@@ -30,7 +30,7 @@ import numpy.typing as npt
 
 from svmatlas.compiled import entry, kernel, owner
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, Data, P, Q, Region
-from svmatlas.layers import BOUNDARY, CROWDED, NEGATIVES, OPEN, POSITIVES, Words, number_names
+from svmatlas.layers import BOUNDARY, CROWDED, NEGATIVES, OPEN, POSITIVES, TIE, Words, number_names
 from svmatlas.mesh import BEHIND, COUNT, FACETS, FAR_OUT, NUMBER, VERTEX, Mesh, Split, is_far_out, number_all
 from svmatlas.mesh import CODE as EDGE
 from svmatlas.polygon import THIN
@@ -102,13 +102,14 @@ def _step(at, f, k, n):
 def _find_doubtful(vertices, at, corner, edges, behind, tie):
     """Pieces with an edge of a point that may be tied: beside a piece without area, or where others go straight on.
 
-    Behind an edge that the jitter made all is as before it, so the other edges go straight on at its ends. A tied point
-    without such an edge is on the margin at all corners of the piece, which is CROWDED then.
+    Behind an edge that the jitter made all is as before it, so the other edges go straight on at its ends; at one of them
+    only if the other is in a corner of the region. A tied point without such an edge is on the margin at all corners of the
+    piece, which is CROWDED then.
     """
     out = np.zeros(tie.size, np.bool_)
     for f in range(tie.size):
         for k in range(at[f], at[f + 1]):
-            g, v = behind[k], vertices[corner[k]]
+            g, v, w = behind[k], vertices[corner[k]], vertices[corner[_step(at, f, k, -1)]]
             if tie[f]:
                 if g >= 0 and not tie[g]:
                     out[g] = True
@@ -116,7 +117,8 @@ def _find_doubtful(vertices, at, corner, edges, behind, tie):
             if g > f and not tie[g] and not (out[f] and out[g]):
                 j = _place_of(edges, at, g, edges[k])
                 x, y = vertices[corner[_step(at, f, k, 1)]], vertices[corner[_step(at, g, j, -2)]]
-                if _is_straight(x, v, y):
+                z, u = vertices[corner[_step(at, f, k, -2)]], vertices[corner[_step(at, g, j, 1)]]
+                if _is_straight(x, v, y) or _is_straight(z, w, u):
                     out[f] = out[g] = True
     return out
 
@@ -520,6 +522,9 @@ def unite(data: Data, region: Region, words: Words, split: Split, pool: Executor
         return untied(split)
     beyond[short] = NOT_AN_EDGE
     at, ring = _assemble(mesh.vertices, mesh.facet_at, mesh.facet_vertices, beyond, event, facets.member_at, facets.members)
+    flat = (np.diff(at) < 3)[group] & ~tie
+    if flat.any() and not (flat | tie).all():  # ties up to rounding of the data
+        return unite(data, region, words, split._replace(kind=np.where(flat, TIE, split.kind)), pool)
     return _number(region, split, facets, group, _Rings(at, *ring), pool)
 
 
