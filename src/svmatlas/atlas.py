@@ -108,6 +108,9 @@ class Atlas:
     n_facets, n_edges, n_vertices, n_layers : int
         Sizes of the map. They are facts about the data: a facet is all costs with the same rows on the margin, inside and
         outside it, however many of them there are.
+    n_pieces : int
+        Number of facets that were explored: where data are tied a facet is explored in pieces, with others between them that
+        have no area. It is what the exploration costs, and depends on ``random_state``.
     complete : bool
         False if the exploration was stopped.
     classes_ : ndarray of shape (2,)
@@ -165,6 +168,11 @@ class Atlas:
     def n_facets(self) -> int:
         """Number of facets."""
         return int(self._mesh.facet_layer.size)
+
+    @property
+    def n_pieces(self) -> int:
+        """Number of facets of the data with split ties."""
+        return int(self._canonical.split.kind.size)
 
     @property
     def n_edges(self) -> int:
