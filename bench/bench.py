@@ -128,7 +128,9 @@ def peak():
 
 
 def array_bytes(atlas):
-    return sum(array.nbytes for array in atlas._mesh)
+    canonical = atlas._canonical
+    arrays = [*canonical.split.mesh, *canonical.split[1:], *canonical.mesh, *canonical[2:]]
+    return sum({id(array): array.nbytes for array in arrays}.values())
 
 
 def run_case(name):
@@ -146,9 +148,9 @@ def run_case(name):
         rounds.append((fit_time(X, y), one, two, pair.time()))
     fit, one, two, both = np.transpose(rounds)
     report = atlas.validate()
-    facets = report.n_facets + report.n_tie_facets
+    facets = atlas.n_pieces
     print(
-        f"| {name} | {count_text(report)} | {atlas.n_layers} | {1e6 * one.min() / facets:.1f} us "
+        f"| {name} | {count_text(atlas)} | {atlas.n_layers} | {1e6 * one.min() / facets:.1f} us "
         f"| 1/{facets / ratio(one, fit):.0f} | {ratio(one, fit):,.0f} ({ratio(two, fit):,.0f}) "
         f"| {ratio(one, two):.2f} ({ratio(2 * one, both):.2f}) "
         f"| {array_bytes(atlas) / facets:.0f} B | {memory / facets:.0f} B | {report.max_gap:.0e} "
@@ -157,8 +159,8 @@ def run_case(name):
     )
 
 
-def count_text(report):
-    return f"{report.n_facets:,} ({report.n_tie_facets:,})"
+def count_text(atlas):
+    return f"{atlas.n_facets:,} ({atlas.n_pieces:,})"
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -187,7 +189,7 @@ def run_growth(picture=None, time_budget=300.0):
     """Facets and time against N, and their exponents by least squares in logarithms; the time is that of one run."""
     compile_kernels()
     print(
-        "| d | N | facets (ties) | time | time per facet | share of a LinearSVC fit | atlas |\n|---|---|---|---|---|---|---|"
+        "| d | N | facets (pieces) | time | time per piece | share of a LinearSVC fit | atlas |\n|---|---|---|---|---|---|---|"
     )
     found = {}
     for d in (2, 10):
@@ -196,14 +198,14 @@ def run_growth(picture=None, time_budget=300.0):
             X, y = gaussian(n, d)
             fit = fit_time(X, y)
             atlas, taken = explore_timed(X, y, region=GROWTH, time_budget=time_budget)
-            facets = atlas.facet_is_tie.size
+            facets = atlas.n_pieces
             state = "not validated" if atlas.complete else f"stopped after {time_budget:.0f} s, not in the fit"
             if atlas.complete:
                 rows.append((n, facets, taken, atlas.n_facets))
             if atlas.complete and n <= VALIDATED:
                 state = "valid" if atlas.validate().ok else "NOT VALID"
             print(
-                f"| {d} | {n:,} | {atlas.n_facets:,} ({facets - atlas.n_facets:,}) | {taken:.3g} s "
+                f"| {d} | {n:,} | {count_text(atlas)} | {taken:.3g} s "
                 f"| {1e6 * taken / facets:.0f} us | 1/{fit / (taken / facets):.0f} | {state} |",
                 flush=True,
             )
@@ -211,7 +213,7 @@ def run_growth(picture=None, time_budget=300.0):
     print()
     for d, rows in found.items():
         a, b, c = (exponent(rows[:, 0], rows[:, k])[0] for k in (1, 2, 3))
-        print(f"d = {d}: facets grow as N^{a:.2f} (N^{c:.2f} without ties), time as N^{b:.2f}.", flush=True)
+        print(f"d = {d}: facets grow as N^{c:.2f}, pieces as N^{a:.2f}, time as N^{b:.2f}.", flush=True)
     if picture:
         draw_growth(found, picture)
 
@@ -229,7 +231,7 @@ def draw_growth(found, picture):
     import matplotlib.pyplot as plt
 
     figure, both = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-    for axes, column, label in zip(both, (1, 2), ("facets, ties included", "seconds, one thread"), strict=True):
+    for axes, column, label in zip(both, (1, 2), ("pieces", "seconds, one thread"), strict=True):
         for d, rows in found.items():
             n, values = rows[:, 0], rows[:, column]
             slope, offset = exponent(n, values)
@@ -257,11 +259,11 @@ def run_large(which):
     begin = time.perf_counter()
     report = atlas.validate(n_jobs=2)
     checked = time.perf_counter() - begin
-    facets = report.n_facets + report.n_tie_facets
-    beside = ratio(taken / facets, small / other.facet_is_tie.size)
+    facets = atlas.n_pieces
+    beside = ratio(taken / facets, small / other.n_pieces)
     state = f"{'complete' if atlas.complete else 'NOT COMPLETE'}, {'valid' if report.ok else 'NOT VALID'}"
     print(
-        f"| {name} | {count_text(report)} | {taken.min():.0f} s | {1e6 * taken.min() / facets:.1f} us | {beside:.2f} "
+        f"| {name} | {count_text(atlas)} | {taken.min():.0f} s | {1e6 * taken.min() / facets:.1f} us | {beside:.2f} "
         f"| 1/{facets / ratio(taken, fit):,.0f} | {array_bytes(atlas) / facets:.0f} B | {memory / facets:.0f} B "
         f"| {checked:.0f} s | {report.max_gap:.0e} | {state} |",
         flush=True,
@@ -272,8 +274,8 @@ def run_large(which):
 
 def compare_large():
     print(
-        "| Gaussian data | facets (ties) | time | time per facet | beside N=500 | share of a LinearSVC fit | arrays a facet "
-        "| peak a facet | time to validate | largest duality gap | atlas |\n|---|---|---|---|---|---|---|---|---|---|---|",
+        "| Gaussian data | facets (pieces) | time | time per piece | beside N=500 | share of a LinearSVC fit | arrays a piece "
+        "| peak a piece | time to validate | largest duality gap | atlas |\n|---|---|---|---|---|---|---|---|---|---|---|",
         flush=True,
     )
     for which in LARGE:
@@ -310,10 +312,10 @@ def tied_data():
 
 
 def compare_tied(rounds=5):
-    """Time per facet, ties counted, beside Gaussian rows with the same labels in the same region; both are timed in turn."""
+    """Time per piece beside Gaussian rows with the same labels in the same region; both are timed in turn."""
     print(
-        "\n| tied data | rows x columns | facets shown | ties | time per facet | Gaussian rows | ratio "
-        "| zeros modulo a prime | integers | atlas |\n" + 10 * "|---" + "|",
+        "\n| tied data | rows x columns | facets | pieces | time per facet | time per piece | Gaussian piece | ratio "
+        "| zeros modulo a prime | integers | atlas |\n" + 11 * "|---" + "|",
         flush=True,
     )
     for name, X, y, region in tied_data():
@@ -321,12 +323,12 @@ def compare_tied(rounds=5):
         times = []
         for _ in range(rounds + 1):  # the first round compiles
             pair = [explore_timed(rows, y, region=region) for rows in (X, G)]
-            times.append([seconds / atlas.facet_is_tie.size for atlas, seconds in pair])
+            times.append([seconds / atlas.n_pieces for atlas, seconds in pair])
         atlas, (own, other) = pair[0][0], np.median(times[1:], axis=0)
         quotient = np.median([a / b for a, b in times[1:]])
         print(
-            f"| {name} | {X.shape[0]:,} x {X.shape[1]} | {atlas.n_facets:,} | {int(atlas.facet_is_tie.sum()):,} "
-            f"| {1e6 * own:.1f} us | {1e6 * other:.1f} us | {quotient:.1f} | {atlas.n_zero:,} | {atlas.n_exact:,} "
+            f"| {name} | {X.shape[0]:,} x {X.shape[1]} | {atlas.n_facets:,} | {atlas.n_pieces:,} "
+            f"| {1e6 * own * atlas.n_pieces / atlas.n_facets:.1f} us | {1e6 * own:.1f} us | {1e6 * other:.1f} us | {quotient:.1f} | {atlas.n_zero:,} | {atlas.n_exact:,} "
             f"| {'valid' if atlas.validate().ok else 'NOT VALID'} |",
             flush=True,
         )
@@ -583,8 +585,8 @@ def main():
         run_case(arguments.case)
         return
     print(
-        "| data | facets (ties) | layers | time per facet | share of a LinearSVC fit | whole map in fits (two threads) "
-        "| gain by two threads (by two processes) | arrays a facet | peak a facet | largest duality gap | atlas |\n"
+        "| data | facets (pieces) | layers | time per piece | share of a LinearSVC fit | whole map in fits (two threads) "
+        "| gain by two threads (by two processes) | arrays a piece | peak a piece | largest duality gap | atlas |\n"
         + 11 * "|---"
         + "|",
         flush=True,
