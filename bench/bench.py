@@ -328,7 +328,8 @@ def compare_tied(rounds=5):
         quotient = np.median([a / b for a, b in times[1:]])
         print(
             f"| {name} | {X.shape[0]:,} x {X.shape[1]} | {atlas.n_facets:,} | {atlas.n_pieces:,} "
-            f"| {1e6 * own * atlas.n_pieces / atlas.n_facets:.1f} us | {1e6 * own:.1f} us | {1e6 * other:.1f} us | {quotient:.1f} | {atlas.n_zero:,} | {atlas.n_exact:,} "
+            f"| {1e6 * own * atlas.n_pieces / atlas.n_facets:.1f} us | {1e6 * own:.1f} us | {1e6 * other:.1f} us "
+            f"| {quotient:.1f} | {atlas.n_zero:,} | {atlas.n_exact:,} "
             f"| {'valid' if atlas.validate().ok else 'NOT VALID'} |",
             flush=True,
         )

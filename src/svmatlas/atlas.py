@@ -280,7 +280,7 @@ class Atlas:
         """Partitions of some facets: M is all points on the margin."""
         return self._canonical.states(facets)
 
-    def _split_states(self, pieces: Ints) -> npt.NDArray[np.int8]:
+    def _split_states(self, pieces: npt.NDArray[np.signedinteger]) -> npt.NDArray[np.int8]:
         """Partitions of some pieces, whose maps are those of their facets; M is independent."""
         return self._canonical.split.states(pieces)
 

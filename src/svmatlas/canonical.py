@@ -31,9 +31,10 @@ import numpy.typing as npt
 from svmatlas.compiled import entry, kernel, owner
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, Data, P, Q, Region
 from svmatlas.layers import BOUNDARY, CROWDED, NEGATIVES, OPEN, POSITIVES, TIE, Words, number_names
-from svmatlas.mesh import BEHIND, COUNT, FACETS, FAR_OUT, NUMBER, VERTEX, Mesh, Split, is_far_out, number_all
+from svmatlas.mesh import BEHIND, COUNT, FACETS, FAR_OUT, NUMBER, VERTEX, Joiner, Mesh, Split, is_far_out, number_all
 from svmatlas.mesh import CODE as EDGE
 from svmatlas.polygon import THIN
+from svmatlas.stopping import NEVER, Limit
 from svmatlas.ties import find_collapsed, find_tied, is_short
 
 Floats = npt.NDArray[np.float64]
@@ -501,10 +502,16 @@ class Canonical(NamedTuple):
     def states(self, facets: Ints) -> States:
         """Partitions of some facets: M is all points on the margin."""
         none = np.empty(0, dtype=np.int32)
-        return _Facets(none, none, self.piece, self.tied_at, self.tied).states(self.split, facets)
+        return _Facets(none.astype(np.intp), none, self.piece, self.tied_at, self.tied).states(self.split, facets)
 
 
-def unite(data: Data, region: Region, words: Words, split: Split, pool: Executor) -> Canonical:
+def unite(joiner: Joiner, pool: Executor, limit: Limit = NEVER) -> Canonical:
+    """The map of the data from the facets of all tiles; the limit is as in ``Joiner.finish``."""
+    engine = joiner.engine
+    return _unite(engine.data, joiner.region, engine.words, joiner.finish(pool, limit), pool)
+
+
+def _unite(data: Data, region: Region, words: Words, split: Split, pool: Executor) -> Canonical:
     """The map of the data from that of the jittered data."""
     mesh = split.mesh
     tie = split.tie & ~split.tie.all()  # where there is nothing else, a tie is better than nothing
@@ -524,7 +531,7 @@ def unite(data: Data, region: Region, words: Words, split: Split, pool: Executor
     at, ring = _assemble(mesh.vertices, mesh.facet_at, mesh.facet_vertices, beyond, event, facets.member_at, facets.members)
     flat = (np.diff(at) < 3)[group] & ~tie
     if flat.any() and not (flat | tie).all():  # ties up to rounding of the data
-        return unite(data, region, words, split._replace(kind=np.where(flat, TIE, split.kind)), pool)
+        return _unite(data, region, words, split._replace(kind=np.where(flat, TIE, split.kind)), pool)
     return _number(region, split, facets, group, _Rings(at, *ring), pool)
 
 

@@ -137,8 +137,7 @@ def explore(
                 show(facets, surveyor)
         surveyor.engine.blocks.clear()
         with make_pool(jobs) as pool:
-            split = joiner.finish(pool, NEVER if surveyor.complete else Limit(GRACE))
-            canonical = unite(problem.data, surveyor.region, surveyor.engine.words, split, pool)
+            canonical = unite(joiner, pool, NEVER if surveyor.complete else Limit(GRACE))
         limit.answered = True
     return Atlas(problem, bounds, canonical, surveyor.complete, surveyor.engine.counts)
 

@@ -69,9 +69,9 @@ class Split(NamedTuple):
         tie: npt.NDArray[np.bool_] = self.kind == TIE
         return tie
 
-    def states(self, facets: Ints) -> States:
+    def states(self, facets: npt.NDArray[np.signedinteger]) -> States:
         """Partitions of some facets."""
-        states: States = states_of(facets, self.mesh.facet_parent, self.flips, self.start)
+        states: States = states_of(facets.astype(np.intp), self.mesh.facet_parent, self.flips, self.start)
         return states
 
 

@@ -89,7 +89,7 @@ def _sizes(atlas: Atlas, facets: Ints, kinds: Sequence[int]) -> Floats:
     return np.concatenate([np.empty(0), *parts])
 
 
-def _maps(atlas: Atlas, pieces: Ints) -> tuple[Floats, Floats]:
+def _maps(atlas: Atlas, pieces: npt.NDArray[np.signedinteger]) -> tuple[Floats, Floats]:
     """Affine maps of alpha (n, 3, N) and beta (n, 3, d) of pieces, good enough for a picture."""
     return affine_maps(atlas._problem.data, atlas._region, atlas._split_states(pieces), jitter=0.0, accuracy=ACCURACY)
 
