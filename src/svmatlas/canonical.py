@@ -373,7 +373,7 @@ def _top(one, v):
 
 
 @kernel
-def _unite(one, vertices, v, w):
+def _identify(one, vertices, v, w):
     """Two vertices are the same: the one with more zeros by structure, or the first, stands for both."""
     a, b = _top(one, v), _top(one, w)
     if a != b:
@@ -391,10 +391,10 @@ def _join_corners(vertices, at, twin, first, last):
     one = np.arange(vertices.shape[0]).astype(np.int32)
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
-            _unite(one, vertices, last[k], first[_step(at, f, k, 1)])
+            _identify(one, vertices, last[k], first[_step(at, f, k, 1)])
             if twin[k] >= 0:
-                _unite(one, vertices, last[k], first[twin[k]])
-                _unite(one, vertices, first[k], last[twin[k]])
+                _identify(one, vertices, last[k], first[twin[k]])
+                _identify(one, vertices, first[k], last[twin[k]])
     for v in range(one.size):
         one[v] = _top(one, v)
     return one
