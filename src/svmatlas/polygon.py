@@ -154,8 +154,9 @@ NO_CODE = -(2**40)
 FIRST = np.int64(0)
 """The first corner, or number (a NumPy integer: see the columns in facet.py)."""
 
-NONE, ASK = -1, -2
-"""Answers of a check that names no line: the corner is good; it has questions. (Sides are never named.)"""
+NONE, ASK, ALL_CLEAR = -1, -2, -3
+"""Answers of a check that names no line: the corner is good; it has questions; it is good, and no score is close to its line, be
+it by the jitter. (Sides are never named.)"""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -689,7 +690,7 @@ def _check_singles(t, j, unit, single, who, where, n, per_norm, fixed):
     surplus = single[FOLDED, :n]
     short, beyond = _count_short(cosine, signs, inverse, target, a, b, surplus)
     if short == 0:
-        return NONE
+        return ALL_CLEAR
     if MANY * (short - beyond) > n:
         return _check_doubles(t, j, per_norm, fixed)
     worst, least = NONE, 0.0
@@ -873,7 +874,7 @@ def _check_corner(t, j):
     worst = _check_few(t, j)
     if worst == NONE and t.counts[SIZE] < t.rank - 1:
         worst = _check_scores(t, j)
-    if worst != NONE:
+    if worst != NONE and worst != ALL_CLEAR:
         return worst
     unknown = False
     quick = t.counts[REFINED] == 1 and t.tally[N_LISTED] > 4 and t.counts[SIZE] < t.rank - 1
@@ -892,7 +893,7 @@ def _check_corner(t, j):
         unknown = unknown or sign == UNKNOWN
     if unknown:
         return ASK
-    t.edge[0, CHECKED, j] = CLEAR if t.tally[N_LISTED] == 0 and t.counts[SIZE] < t.rank - 1 else 1
+    t.edge[0, CHECKED, j] = CLEAR if worst == ALL_CLEAR else 1
     return NONE
 
 
@@ -1368,7 +1369,7 @@ def _take_over(known, corner):
 
 
 TAKEN, CLEAR = 2, 3
-"""In place of 1 for CHECKED: the corner is that of another facet; all lines are certainly positive there."""
+"""In place of 1 for CHECKED: the corner is that of another facet; no score is close to its line there."""
 
 
 @kernel
