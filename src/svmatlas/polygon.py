@@ -85,11 +85,13 @@ from svmatlas.facet import (
     U,
     anchored_line,
     anchored_rest,
+    bound_sway,
     cosines,
     fill_score,
     is_anchored,
     line,
     line_dd,
+    line_parts,
     line_sway,
     pencil_dd,
     pencil_origin,
@@ -111,9 +113,17 @@ from svmatlas.facet import (
     weights_at,
 )  # fmt: skip
 from svmatlas.mersenne import is_orthogonal, normal_to
-
-UNKNOWN = 2
-"""Beside the signs -1, 0 and 1: not decided up to double-double."""
+from svmatlas.zeros import (
+    NEVER,
+    UNKNOWN,
+    corner_words,
+    entry_of_corner,
+    line_words,
+    power_of_entry,
+    sign_of_jitter,
+    solve_words,
+    vanishes,
+)
 
 CLOSED, ASKING, EMPTY, BROKEN = 0, 1, 2, 3
 """Outcome for a facet: closed; has questions for exact arithmetic; two impossible ones: no area, or |M| > rank."""
@@ -342,6 +352,8 @@ def _sign(t, k, j):
         sign = _sign_anchored(t, k, a, b)
     if sign == UNKNOWN:
         sign = _sign_dd(t, k, a, b)
+    if sign == UNKNOWN:
+        sign = sign_of_jitter(t, k, a, b)
     if sign == UNKNOWN:
         _ask(t, ASK_SIGN, a, b, k)
     return sign
@@ -877,6 +889,7 @@ def _check_corner(t, j):
     quick = t.counts[REFINED] == 1 and t.tally[N_LISTED] > 4 and t.counts[SIZE] < t.rank - 1
     error, length = np.inf, np.inf
     if quick:
+        bound_sway(t)  # it would need the same room
         error, length = _weights_dd(t, j)
     for n in range(t.tally[N_LISTED]):
         k = t.listed[n]
@@ -1030,7 +1043,7 @@ def _bound_all(t, unit, single, where, n):
 ONE, HALF, FEW = np.float32(1.0), np.float32(1.5), np.float32(8.0 * UNIT_32)
 """Numbers in single precision; where |s_i| is 4 errors or more, 1 / (|s_i| - error) is less than 1.5 / |s_i|."""
 
-HUGE, NEVER = np.float32(1e30), np.float32(1e32)
+HUGE, NOTHING = np.float32(1e30), np.float32(1e32)
 """More than all bounds; a value or error that says nothing."""
 
 
@@ -1039,7 +1052,7 @@ def _value_all(per_slope, rest, signs, inverse, target, value):
     """Bounds of all points. (These loops write to one array each, and do not branch: so they become vector instructions.)"""
     for i in range(per_slope.size):
         v = signs[i] * (target * inverse[i] - rest[i]) * per_slope[i]
-        value[i] = v if abs(v) < HUGE else NEVER
+        value[i] = v if abs(v) < HUGE else NOTHING
 
 
 @kernel
@@ -1048,7 +1061,7 @@ def _error_all(per_slope, inverse, value, es, e, e_target, error):
     for i in range(per_slope.size):
         size = abs(value[i])
         x = HALF * (e + e_target * inverse[i] + size * es) * per_slope[i] + FEW * size
-        error[i] = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NEVER
+        error[i] = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NOTHING
 
 
 @kernel
@@ -1056,7 +1069,7 @@ def _value_tied(per_slope, sway, signs, jitter, axis, anchor, per_sway, scale, v
     """Bounds of the tied points of an anchored pencil, from its origin on."""
     for i in range(sway.size):
         v, other = scale * signs[i] * (jitter[i] * per_sway - sway[i]) * per_slope[i], value[i]
-        v = v if abs(v) < HUGE else NEVER
+        v = v if abs(v) < HUGE else NOTHING
         value[i] = v if axis[i] == anchor else other
 
 
@@ -1066,7 +1079,7 @@ def _error_tied(per_slope, jitter, axis, anchor, per_sway, scale, value, es, e, 
     for i in range(per_slope.size):
         size, target = abs(value[i]), abs(jitter[i]) * per_sway
         x = HALF * (scale * (e + FEW * target) + size * es) * per_slope[i] + FEW * size
-        x, other = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NEVER, error[i] + e0 + FEW * size
+        x, other = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NOTHING, error[i] + e0 + FEW * size
         error[i] = x if axis[i] == anchor else other
 
 
@@ -1507,6 +1520,38 @@ def _sharpen(t):
 
 
 @kernel
+def _sharpen_tied(t):
+    """Corners that are coarse even so, from what is left of their entries without coefficients of the jitter that are zero."""
+    n = t.tally[N_CORNERS]
+    for j in range(n):
+        if _is_coarse(t.corner[0, j]) and solve_words(t):
+            _make_tied(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
+
+
+@kernel
+def _make_tied(t, j, a, b):
+    """The same for corner j. What double-double knows better stays, if both agree on the largest entry."""
+    end, old, new = t.traced.shape[0], t.corner[0, j], t.corner[1, j]
+    corner, v = t.traced[end - 1], t.parts[2]
+    line_words(t, a, t.traced[end - 2])
+    line_words(t, b, t.traced[end - 3])
+    corner_words(t.traced[end - 2], t.traced[end - 3], corner)
+    line_parts(t, a, t.parts[0])
+    line_parts(t, b, t.parts[1])
+    for c in range(3):
+        power = power_of_entry(corner, c)
+        if power == NEVER and not (old[c] == 0.0 and old[3 + c] == 0.0):
+            return
+        v[c], v[3 + c] = entry_of_corner(t.parts, c, power)
+    _store_corner(new, v[0], v[1], v[2], v[3], v[4], v[5])
+    top = _top(new)
+    mixed = _top(old) == top and new[3 + top] + old[3 + top] < 0.25 * COARSE
+    for c in range(3):
+        if not mixed or new[3 + c] * old[c] < old[3 + c] * new[c]:
+            old[c], old[3 + c] = new[c], new[3 + c]
+
+
+@kernel
 def close_facet(t, hints):
     """CH of the paper: the polygon of one partition into ``t``. Returns the outcome.
 
@@ -1526,9 +1571,12 @@ def close_facet(t, hints):
     refine(t)
     t.tally[CROSS] = NO_CODE
     if outcome == ASKING:
-        return _attempt(t, hints)
-    _sharpen(t)
-    return CLOSED
+        outcome = _attempt(t, hints)
+    else:
+        _sharpen(t)
+    if outcome == CLOSED and t.counts[REFINED] == 1:
+        _sharpen_tied(t)
+    return outcome
 
 
 @kernel
@@ -1662,9 +1710,12 @@ def is_tie(t):
         return 0
     if t.counts[ANCHOR] >= 0 and _is_between_tied(t):
         return 1
-    if t.counts[REFINED] != 1:
+    if vanishes(t):
+        t.tally[N_ZERO] += 1
+        return 1
+    if t.counts[REFINED] == 0:
         refine(t)
-    return shrinks(t)
+    return shrinks(t) if t.counts[REFINED] == 1 else UNKNOWN
 
 
 @kernel
