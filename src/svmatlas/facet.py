@@ -71,7 +71,7 @@ SCORES, TIED = 3, 4
 SURPLUS = 6
 PER_NORM, JITTERS, AXES, SIGNS, WEIGHTS, COSINES, SLOPES, PER_SLOPE, SWAYS, VALUES, ERRORS, FOLDED = range(12)
 CODE, CHECKED, SIGN, HINT = 0, 1, 2, 3
-N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS, N_ZERO = 0, 1, 2, 3, 4, 6
+N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS, N_ZERO, ENTERED = 0, 1, 2, 3, 4, 6, 7
 
 CUT = 8
 """Least name of the sides of a tile that are inside the region: CUT and the number of the side."""
@@ -164,8 +164,10 @@ class Task(NamedTuple):
     system (d, d + 6)               equations
     solved (2, 2, 3, d)             A and Beta
     traced (cap, 9), ends (cap, 3)  lines of the polygon, and its corners without jitter; the last rows are scratch
-    parts (3, 12)                   three lines, in doubles: without jitter, errors, derivatives by the jitter, errors
-    tally                           N_REFINED, N_CORNERS, N_ASKED, N_LISTED, N_ZERO; CROSS two codes, in the last row of exact
+    parts (3, 18)                   two lines, in doubles: without jitter, errors, derivatives by the jitter, errors; and their
+                                    corner by powers of the jitter, errors
+    tally                           N_REFINED, N_CORNERS, N_ASKED, N_LISTED, N_ZERO; CROSS two codes, in the last row of exact;
+                                    ENTERED two codes, FILLED and the sign of the corner in ``parts``
     """
 
     rows: Floats
@@ -297,8 +299,8 @@ def make_space(data: Data, region: Region, closing: bool = True) -> Space:
         solved=np.zeros((2, 2, 3, d), np.uint64),
         traced=np.zeros((cap, 9), np.uint64),
         ends=np.zeros((cap, 3), np.uint64),
-        parts=np.zeros((3, 12)),
-        tally=np.zeros(7, i),
+        parts=np.zeros((3, 18)),
+        tally=np.zeros(11, i),
         pull=np.zeros((3, 2, d + 1)),
         shortest=float(data.point[NORM].min(initial=1.0)),
         unit=unit,
@@ -755,7 +757,7 @@ def bound_sway(t):
     for k in range(m):
         top = max(top, abs(t.point[TARGET_LO, t.members[MEMBER, k]]))
     for c in range(3):
-        length = np.sqrt(_dot(t.column[SWAY_BETA, c], t.column[SWAY_BETA, c]))
+        length = np.sqrt(square_of(t.column[SWAY_BETA, c]))
         eta = _size_of(t.point[NORM], t.members[MEMBER, :m], t.column[SWAY_ALPHA, c]) + kappa * length
         eta += kappa * top if c == L else length_of_sway(t, c)
         t.bound[ETA_JITTER, c] = 2.0 * (t.columns.shape[0] + m + 8) * UNIT * eta
@@ -767,8 +769,13 @@ def bound_sway(t):
 @kernel
 def length_of_sway(t, c):
     """Of the derivative of a pull by the jitter."""
-    pull = t.pull[SWAY, c, : t.rows.shape[1]]
-    return np.sqrt(_dot(pull, pull))
+    return np.sqrt(square_of(t.pull[SWAY, c, : t.rows.shape[1]]))
+
+
+@kernel
+def square_of(a):
+    """Square of the length of a vector."""
+    return _dot(a, a)
 
 
 @kernel

@@ -113,6 +113,8 @@ def inverse(a):
 @kernel
 def _subtract(a, factor, b):
     """Subtract a multiple of a row of residues from another."""
+    if factor == ZERO:
+        return
     opposite = minus(factor)
     for j in range(a.size):
         a[j] = plus_times(a[j], opposite, b[j])

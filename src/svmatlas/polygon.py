@@ -91,7 +91,6 @@ from svmatlas.facet import (
     is_anchored,
     line,
     line_dd,
-    line_parts,
     line_sway,
     pencil_dd,
     pencil_origin,
@@ -112,15 +111,15 @@ from svmatlas.facet import (
     target_dd,
     weights_at,
 )  # fmt: skip
-from svmatlas.mersenne import is_orthogonal, normal_to
+from svmatlas.mersenne import normal_to
 from svmatlas.zeros import (
-    NEVER,
     UNKNOWN,
-    corner_words,
+    enter_corner,
+    enter_weights,
     entry_of_corner,
-    line_words,
-    power_of_entry,
+    is_spanned,
     sign_of_jitter,
+    sign_of_score,
     solve_words,
     vanishes,
 )
@@ -886,16 +885,22 @@ def _check_corner(t, j):
     if worst != NONE:
         return worst
     unknown = False
-    quick = t.counts[REFINED] == 1 and t.tally[N_LISTED] > 4 and t.counts[SIZE] < t.rank - 1
-    error, length = np.inf, np.inf
-    if quick:
+    many = t.tally[N_LISTED] > 4 and t.counts[SIZE] < t.rank - 1
+    error, length, turn = np.inf, np.inf, 0
+    if many and t.counts[REFINED] == 1:
         bound_sway(t)  # it would need the same room
         error, length = _weights_dd(t, j)
+    elif many and solve_words(t):
+        turn = enter_corner(t, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < t.tally[N_CORNERS] else 0])
+        error = enter_weights(t)
     for n in range(t.tally[N_LISTED]):
         k = t.listed[n]
         sign = UNKNOWN
-        if quick and t.members[SLOT, k >> 1] < 0:
-            sign = _score_sign_dd(t, k, error, length)
+        if many and t.members[SLOT, k >> 1] < 0:
+            if t.counts[REFINED] == 1:
+                sign = _score_sign_dd(t, k, error, length)
+            elif turn != 0:
+                sign = sign_of_score(t, k, turn, error)
         if sign == UNKNOWN:
             sign = _sign(t, k, j)
         if sign == -1:
@@ -1185,7 +1190,7 @@ def _drop_spanned(t):
         return False
     kept = 0
     for n in range(count):
-        if not is_orthogonal(t.rows[t.listed[n] >> 1], vector):
+        if not is_spanned(t, t.listed[n] >> 1):
             t.listed[kept] = t.listed[n]
             kept += 1
     t.tally[N_LISTED] = kept
@@ -1196,11 +1201,11 @@ def _drop_spanned(t):
 @kernel
 def _all_spanned(t):
     """Whether the rows of all points of I lie in the span of M, after ``_drop_spanned``: then D is zero."""
-    vector, count = t.residue[t.residue.shape[0] - 1], 0
+    count = 0
     for i in range(t.state.size):
         if t.state[i] == INSIDE:
             count += 1
-            if not is_orthogonal(t.rows[i], vector):
+            if not is_spanned(t, i):
                 return False
             t.tally[N_ZERO] += 1
     return count == t.counts[N_PULL] + t.counts[N_PULL + 1]  # else some are not candidates
@@ -1531,19 +1536,15 @@ def _sharpen_tied(t):
 @kernel
 def _make_tied(t, j, a, b):
     """The same for corner j. What double-double knows better stays, if both agree on the largest entry."""
-    end, old, new = t.traced.shape[0], t.corner[0, j], t.corner[1, j]
-    corner, v = t.traced[end - 1], t.parts[2]
-    line_words(t, a, t.traced[end - 2])
-    line_words(t, b, t.traced[end - 3])
-    corner_words(t.traced[end - 2], t.traced[end - 3], corner)
-    line_parts(t, a, t.parts[0])
-    line_parts(t, b, t.parts[1])
-    for c in range(3):
-        power = power_of_entry(corner, c)
-        if power == NEVER and not (old[c] == 0.0 and old[3 + c] == 0.0):
+    old, new = t.corner[0, j], t.corner[1, j]
+    enter_corner(t, a, b)
+    x, ex = entry_of_corner(t.parts[2], P)
+    y, ey = entry_of_corner(t.parts[2], Q)
+    z, ez = entry_of_corner(t.parts[2], L)
+    for c, e in ((P, ex), (Q, ey), (L, ez)):
+        if e == 0.0 and old[c] != 0.0:  # a zero, but not one by structure
             return
-        v[c], v[3 + c] = entry_of_corner(t.parts, c, power)
-    _store_corner(new, v[0], v[1], v[2], v[3], v[4], v[5])
+    _store_corner(new, x, y, z, ex, ey, ez)
     top = _top(new)
     mixed = _top(old) == top and new[3 + top] + old[3 + top] < 0.25 * COARSE
     for c in range(3):

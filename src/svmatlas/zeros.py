@@ -18,15 +18,25 @@ import numpy as np
 from svmatlas.compiled import entry, kernel
 from svmatlas.doubledouble import UNIT
 from svmatlas.facet import (
+    BETA,
     CODE,
+    ENTERED,
+    ETA,
+    ETA_JITTER,
     FILLED,
     INSIDE,
+    LENGTH,
+    LENGTH_JITTER,
     MEMBER,
     N_CORNERS,
     N_ZERO,
+    NORM,
+    OUTSIDE,
+    SCRATCH,
     SIZE,
     SLOT,
     SOLVED,
+    SWAY_BETA,
     TARGET_LO,
     WEIGHT,
     WEIGHT_LO,
@@ -34,8 +44,10 @@ from svmatlas.facet import (
     P,
     Q,
     line_parts,
+    score_one,
+    square_of,
 )
-from svmatlas.mersenne import ONE, ZERO, dot, inverse, minus, plus, plus_times, residue, times
+from svmatlas.mersenne import ONE, ZERO, dot, inverse, is_orthogonal, minus, plus, plus_times, residue, times
 
 UNKNOWN = 2
 """Beside the signs -1, 0 and 1: not decided."""
@@ -183,6 +195,15 @@ def solve_words(t):
     return t.counts[SOLVED] > 0
 
 
+@kernel
+def is_spanned(t, i):
+    """Whether the row of a point is orthogonal to the vector in the last row of ``residue``."""
+    if t.modular.shape[0] == 0:
+        return is_orthogonal(t.rows[i], t.residue[t.residue.shape[0] - 1])
+    _make_row(t, i)
+    return dot(t.residue[t.residue.shape[0] - 1], t.modular[i]) == ZERO
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Lines, corners and determinants modulo the prime, all up to their sign
 
@@ -289,53 +310,53 @@ def vanishes(t):
 
 
 @kernel
-def _determinant(parts, power):
-    """The determinant of three lines from some power of the jitter on, and its error."""
-    s, error = 0.0, 0.0
-    for which in range(8):
-        e, f, g = which & 1, which >> 1 & 1, which >> 2
-        if e + f + g < power:
-            continue
-        a, b, c = parts[0, 6 * e :], parts[1, 6 * f :], parts[2, 6 * g :]
-        for i in range(3):
-            for step in range(1, 3):
-                j, k = (i + step) % 3, (i + 3 - step) % 3
-                term = a[i] * b[j] * c[k]
-                s += term if step == 1 else -term
-                error += (abs(a[i]) + a[3 + i]) * ((abs(b[j]) + b[3 + j]) * c[3 + k] + b[3 + j] * abs(c[k]))
-                error += a[3 + i] * abs(b[j] * c[k]) + TERMS * UNIT * abs(term)
-    return s, error
-
-
-TERMS = 64.0
-"""At most so many terms, of three factors, are added up: roundings of the sum in units of a term."""
-
-
-@kernel
-def entry_of_corner(parts, c, power):
-    """An entry of the corner of the first two lines from some power of the jitter on, and its error."""
+def _coefficient(parts, c, power):
+    """Coefficient of a power of the jitter in an entry of the corner of the first two lines, and its error."""
     i, j, s, error = (c + 1) % 3, (c + 2) % 3, 0.0, 0.0
-    for which in range(4):
-        e, f = which & 1, which >> 1
-        if e + f < power:
-            continue
-        a, b = parts[0, 6 * e :], parts[1, 6 * f :]
+    for e in range(max(0, power - 1), min(power, 1) + 1):
+        a, b = parts[0, 6 * e :], parts[1, 6 * (power - e) :]
         s += a[i] * b[j] - a[j] * b[i]
         error += abs(a[i]) * b[3 + j] + a[3 + i] * (abs(b[j]) + b[3 + j]) + abs(a[j]) * b[3 + i]
-        error += a[3 + j] * (abs(b[i]) + b[3 + i]) + TERMS * UNIT * (abs(a[i] * b[j]) + abs(a[j] * b[i]))
+        error += a[3 + j] * (abs(b[i]) + b[3 + i]) + FEW * UNIT * (abs(a[i] * b[j]) + abs(a[j] * b[i]))
     return s, error
 
 
+FEW = 16.0
+"""Roundings of a sum of some products, in units of its largest terms."""
+
+
 @kernel
-def _turn(parts, corner):
-    """1 or -1 if the corner of the first two lines has entries of that sign, 0 if that is not certain."""
+def enter_corner(t, a, b):
+    """The corner of two lines, once: words in the last row of ``traced``, doubles in that of ``parts``, errors after them.
+
+    Returns 1 or -1 if entries certainly have that sign, else 0.
+    """
+    known, end = t.tally[ENTERED : ENTERED + 4], t.traced.shape[0]
+    if known[0] == a and known[1] == b and known[2] == t.counts[FILLED]:
+        return known[3]
+    words, out = t.traced[end - 1], t.parts[2]
+    line_words(t, a, t.traced[end - 2])
+    line_words(t, b, t.traced[end - 3])
+    corner_words(t.traced[end - 2], t.traced[end - 3], words)
+    line_parts(t, a, t.parts[0])
+    line_parts(t, b, t.parts[1])
+    turn = 0
     for c in range(3):
-        power = power_of_entry(corner, c)
-        if power < NEVER:
-            s, error = entry_of_corner(parts, c, power)
-            if abs(s) > error:
-                return 1 if s > 0.0 else -1
-    return 0
+        for power in range(3):
+            n = 3 * power + c
+            out[n], out[9 + n] = _coefficient(t.parts, c, power) if words[n] != ZERO else (0.0, 0.0)
+        s, error = entry_of_corner(out, c)
+        if abs(s) > error:
+            turn = 1 if s > 0.0 else -1
+    known[0], known[1], known[2], known[3] = a, b, t.counts[FILLED], turn
+    return turn
+
+
+@kernel
+def entry_of_corner(corner, c):
+    """An entry of a corner, and its error."""
+    error = corner[9 + c] + corner[12 + c] + corner[15 + c]
+    return corner[c] + corner[3 + c] + corner[6 + c], error + FEW * UNIT * (abs(corner[c]) + abs(corner[3 + c]))
 
 
 @kernel
@@ -343,22 +364,60 @@ def sign_of_jitter(t, k, a, b):
     """Sign of line k at the corner of a and b, where it is zero without jitter; UNKNOWN if it is not, or by doubles."""
     if not solve_words(t):
         return UNKNOWN
-    end = t.traced.shape[0]
-    corner, line = t.traced[end - 1], t.traced[end - 2]
-    line_words(t, a, t.traced[end - 3])
-    line_words(t, b, t.traced[end - 4])
-    corner_words(t.traced[end - 3], t.traced[end - 4], corner)
-    line_words(t, k, line)
-    power = power_of_sign(corner, line)
+    turn, end = enter_corner(t, a, b), t.traced.shape[0]
+    words, corner, line = t.traced[end - 1], t.parts[2], t.parts[0]
+    line_words(t, k, t.traced[end - 2])
+    power = power_of_sign(words, t.traced[end - 2])
     if power == 0:
         return UNKNOWN
     t.tally[N_ZERO] += 1
     if power == NEVER:
         return 0
-    for n, code in ((0, a), (1, b), (2, k)):
-        line_parts(t, code, t.parts[n])
-    s, error = _determinant(t.parts, power)
-    turn = _turn(t.parts, corner)
+    line_parts(t, k, line)
+    s, error = 0.0, 0.0
+    for e in range(2):
+        for n in range(3 * max(0, power - e), 9):
+            h, d, v, w = line[6 * e + n % 3], line[6 * e + 3 + n % 3], corner[n], corner[9 + n]
+            s += h * v
+            error += abs(h) * w + d * (abs(v) + w) + FEW * UNIT * abs(h * v)
     if turn == 0 or not abs(s) > error:
         return UNKNOWN
     return turn if s > 0.0 else -turn
+
+
+@kernel
+def enter_weights(t):
+    """The weights at the corner entered, without jitter as words in ``system``, and what the jitter adds in the first scratch
+    column; returns the error of the latter."""
+    words, corner, beta, sway = t.traced[t.traced.shape[0] - 1], t.parts[2], t.column[BETA], t.column[SWAY_BETA]
+    out, error = t.column[SCRATCH, 0], 0.0
+    out[:] = 0.0
+    for j in range(out.size):
+        t.system[0, j] = ZERO
+    for c in range(3):
+        v, w = corner[3 + c] + corner[6 + c], corner[12 + c] + corner[15 + c]  # of the jitter,
+        x, y = corner[c] + v, corner[9 + c] + w  # and in all
+        for j in range(out.size):
+            t.system[0, j] = plus_times(t.system[0, j], words[c], t.solved[BETAS, 0, c, j])
+            out[j] += (beta[c, j] - sway[c, j]) * v + sway[c, j] * x
+        size, less, tiny = t.bound[LENGTH, c], t.bound[LENGTH_JITTER, c], FEW * UNIT
+        error += (t.bound[ETA, c] + t.bound[ETA_JITTER, c] + tiny * size) * (abs(v) + w) + (size + less) * w
+        error += (t.bound[ETA_JITTER, c] + tiny * less) * (abs(x) + y) + less * y
+    return error
+
+
+@kernel
+def sign_of_score(t, k, turn, error):
+    """As ``sign_of_jitter`` for the score line k at the corner entered, whose weights are, too: one product for each point."""
+    i, d, corner = k >> 1, t.rows.shape[1], t.parts[2]
+    _make_row(t, i)
+    if dot(t.system[0, :d], t.modular[i]) != t.traced[t.traced.shape[0] - 1, L]:
+        return UNKNOWN
+    t.tally[N_ZERO] += 1
+    v, w, r = corner[3 + L] + corner[6 + L], corner[12 + L] + corner[15 + L], t.point[TARGET_LO, i]
+    x, y, length = corner[L] + v, corner[9 + L] + w, np.sqrt(square_of(t.column[SCRATCH, 0]))
+    s = score_one(t, i) - (v + r * x)
+    bound = t.point[NORM, i] * (error + (d + FEW) * UNIT * length) + w + abs(r) * y + FEW * UNIT * (abs(v) + abs(r * x))
+    if not abs(s) > bound:
+        return UNKNOWN
+    return turn if (s > 0.0) == (t.state[i] == OUTSIDE) else -turn
