@@ -836,10 +836,9 @@ def _check_few(t, j):
 
 
 @kernel
-def _weights_dd(t, j):
-    """Homogeneous weights beta = Beta v at corner j in double-double, into the scratch columns; returns error and length."""
-    n = t.tally[N_CORNERS]
-    if not _cross_dd(t, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
+def _weights_dd(t, a, b):
+    """Homogeneous weights beta = Beta v at the corner of a and b in double-double, into the scratch columns; error, length."""
+    if not _cross_dd(t, a, b):
         return np.inf, np.inf
     v = t.exact[t.exact.shape[0] - 1]
     error, length = 0.0, 0.0
@@ -876,6 +875,17 @@ def _score_sign_dd(t, k, error, length):
 
 
 @kernel
+def _enter(t, a, b):
+    """The weights at the corner of a and b into the scratch columns: its sign, or 0 if in double-double; errors."""
+    if t.counts[REFINED] == 1:
+        bound_sway(t)  # it would need the same room
+        error, length = _weights_dd(t, a, b)
+        return 0, error, length
+    turn = enter_corner(t, a, b) if solve_words(t) else 0
+    return turn, enter_weights(t) if turn != 0 else np.inf, np.inf
+
+
+@kernel
 def _check_corner(t, j):
     """The line by which to clip since corner j is beyond it; NONE if the corner is good; ASK if that is not known."""
     t.tally[N_LISTED] = 0
@@ -884,23 +894,18 @@ def _check_corner(t, j):
         worst = _check_scores(t, j)
     if worst != NONE:
         return worst
-    unknown = False
+    unknown, entered = False, False
     many = t.tally[N_LISTED] > 4 and t.counts[SIZE] < t.rank - 1
-    error, length, turn = np.inf, np.inf, 0
-    if many and t.counts[REFINED] == 1:
-        bound_sway(t)  # it would need the same room
-        error, length = _weights_dd(t, j)
-    elif many and solve_words(t):
-        turn = enter_corner(t, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < t.tally[N_CORNERS] else 0])
-        error = enter_weights(t)
+    turn, error, length = 0, np.inf, np.inf
+    a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < t.tally[N_CORNERS] else 0]
+    ends = _ends(t, a) & _ends(t, b) if many else 0
     for n in range(t.tally[N_LISTED]):
-        k = t.listed[n]
-        sign = UNKNOWN
-        if many and t.members[SLOT, k >> 1] < 0:
-            if t.counts[REFINED] == 1:
-                sign = _score_sign_dd(t, k, error, length)
-            elif turn != 0:
-                sign = sign_of_score(t, k, turn, error)
+        k, sign = t.listed[n], UNKNOWN
+        if many and t.members[SLOT, k >> 1] < 0 and (ends == 0 or _ends(t, k) & ends == 0):  # else zero by structure
+            if not entered:
+                turn, error, length = _enter(t, a, b)
+                entered = True
+            sign = sign_of_score(t, k, turn, error) if turn != 0 else _score_sign_dd(t, k, error, length)
         if sign == UNKNOWN:
             sign = _sign(t, k, j)
         if sign == -1:
@@ -1211,6 +1216,10 @@ def _all_spanned(t):
     return count == t.counts[N_PULL] + t.counts[N_PULL + 1]  # else some are not candidates
 
 
+CROWDED = 32
+"""So many points whose bounds single precision does not tell apart: most of them are then in the span of M."""
+
+
 @kernel
 def _reduce_pencil(t):
     """Find the at most two score lines of the pencil that can be edges."""
@@ -1224,12 +1233,14 @@ def _reduce_pencil(t):
     else:
         sign_points(t)
         _list_tight(t, t.unit, t.single, t.everyone, t.everyone, t.state.size)
+    dropped = t.tally[N_LISTED] > CROWDED and _drop_spanned(t)
     for level in range(2 if t.counts[REFINED] == 1 else 1):
         n_lower, n_upper, n_unsure = _narrow(t, level == 1)
-    if (flat == UNKNOWN or n_unsure > 0) and t.tally[N_LISTED] > 0 and _drop_spanned(t):
+    if (flat == UNKNOWN or n_unsure > 0) and t.tally[N_LISTED] > 0 and (dropped or _drop_spanned(t)):
         if flat == UNKNOWN and _all_spanned(t):
             return CLOSED
-        n_lower, n_upper, n_unsure = _narrow(t, t.counts[REFINED] == 1)
+        if not dropped:
+            n_lower, n_upper, n_unsure = _narrow(t, t.counts[REFINED] == 1)
     if t.tally[N_LISTED] == 0:  # nor does it matter if D is zero
         return CLOSED
     if flat == 0 and n_unsure == 0 and n_lower <= 1 and n_upper <= 1:

@@ -403,7 +403,7 @@ def enter_weights(t):
         size, less, tiny = t.bound[LENGTH, c], t.bound[LENGTH_JITTER, c], FEW * UNIT
         error += (t.bound[ETA, c] + t.bound[ETA_JITTER, c] + tiny * size) * (abs(v) + w) + (size + less) * w
         error += (t.bound[ETA_JITTER, c] + tiny * less) * (abs(x) + y) + less * y
-    return error
+    return error + (out.size + FEW) * UNIT * np.sqrt(square_of(out))
 
 
 @kernel
@@ -415,9 +415,9 @@ def sign_of_score(t, k, turn, error):
         return UNKNOWN
     t.tally[N_ZERO] += 1
     v, w, r = corner[3 + L] + corner[6 + L], corner[12 + L] + corner[15 + L], t.point[TARGET_LO, i]
-    x, y, length = corner[L] + v, corner[9 + L] + w, np.sqrt(square_of(t.column[SCRATCH, 0]))
+    x, y = corner[L] + v, corner[9 + L] + w
     s = score_one(t, i) - (v + r * x)
-    bound = t.point[NORM, i] * (error + (d + FEW) * UNIT * length) + w + abs(r) * y + FEW * UNIT * (abs(v) + abs(r * x))
+    bound = t.point[NORM, i] * error + w + abs(r) * y + FEW * UNIT * (abs(v) + abs(r * x))
     if not abs(s) > bound:
         return UNKNOWN
     return turn if (s > 0.0) == (t.state[i] == OUTSIDE) else -turn
