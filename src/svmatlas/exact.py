@@ -262,9 +262,7 @@ def _measure(corners: list[Line], bits: int) -> tuple[int, int]:
     return max((_dot(u, u) for u in pairs), default=0), max(abs(_dot(u, c)) for u in edges for c in short)
 
 
-def answer(
-    problem: ExactProblem, state: npt.NDArray[np.int8], asked: npt.NDArray[np.intp]
-) -> npt.NDArray[np.intp]:
+def answer(problem: ExactProblem, state: npt.NDArray[np.int8], asked: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
     """Answers to the questions that the kernel put about one facet, as rows for ``polygon.Facet.answers``."""
     facet, is_sign = ExactFacet(problem, state), asked[:, 0] == ASK_SIGN
     answers = [(ASK_SIGN, a, b, k, facet.sign(a, b, k)) for a, b, k in asked[is_sign, 1:].tolist()]

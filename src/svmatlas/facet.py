@@ -359,7 +359,8 @@ def make_task(data, region, space):
         space.home_unit, space.home_single, space.neighbours,
         space.members, space.column, space.square, space.score, space.single, space.bound, space.table, space.counts,
         space.edge, space.corner, space.listed, space.asked, space.exact, space.residue, space.pivot,
-        space.modular, space.summed, space.sums, space.system, space.solved, space.traced, space.ends, space.parts, space.tally,
+        space.modular, space.summed, space.sums, space.system, space.solved, space.traced, space.ends, space.parts,
+        space.tally,
     )  # fmt: skip
     return make_record(fields, space.memory)
 
@@ -1171,7 +1172,7 @@ def _bound_line_sway(t, code, h, out):
 
 @kernel
 def _scale_sway(t, i, h, out):
-    """Divide the derivative of a line of a pencil by |x_i.u| u.u, and bound its errors (see ``slope``, ``tabulate_pencil``)."""
+    """Divide the derivative of a line of a pencil by |x_i.u| u.u, with errors as in ``slope`` and ``tabulate_pencil``."""
     u, uu = t.bound[LENGTH, U], t.bound[LENGTH, U] ** 2
     size, es = abs(t.score[P, i]), norm_error(t, i)
     if not size > es:

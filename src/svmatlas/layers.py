@@ -856,7 +856,7 @@ def _is_coarse_or_tie(task):
 
 @caller
 def _judge(data, region, space, states, drift, at, code, margin, tie, coarse):
-    """See whether thin facets whose edges are known are ties; of those that are coarse only the prime and integers can tell."""
+    """See whether thin facets with known edges are ties; where doubles cannot tell, as of ``coarse`` ones, the prime may."""
     task = make_task(data, region, space)
     task.drift = drift
     edge = task.edge

@@ -11,9 +11,11 @@ The one predicate is the sign of h_k . (h_a x h_b): on which side of line k lies
    on an axis (alpha_i = 0, alpha_i = w_i C and C = 0).
 2. Doubles, with an error bound on the lines and on the corner.
 3. Double-double, with the refined maps of the facet.
-4. Exact integers, outside the kernel: the facet is put aside with a list of questions, and closed again with the answers.
+4. Powers of the jitter (zeros.py): a sign that is zero without jitter modulo a prime is that of what the jitter adds. This
+   comes before level 3, too: what is tied needs no refined maps.
+5. Exact integers, outside the kernel: the facet is put aside with a list of questions, and closed again with the answers.
 
-The data of these predicates are the jittered data (problem.py), where three lines meet only by structure; at levels 3 and 4
+The data of these predicates are the jittered data (problem.py), where three lines meet only by structure; from level 3 on
 the jitter is resolved, so a tie is split there, one way, for all facets around it.
 """
 
@@ -22,22 +24,19 @@ from __future__ import annotations
 import numpy as np
 
 from svmatlas.compiled import kernel
-from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul
+from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_mul
 from svmatlas.facet import (
     ANCHOR,
     AROUND,
     AT_HOME,
     AXES,
     BETA,
-    BETA_HI,
-    BETA_LO,
     CHECKED,
     CODE,
     COSINES,
     CROSS,
     ERRORS,
     ETA,
-    ETA_DD,
     ETA_SWAY,
     FILLED,
     FOLDED,
@@ -85,7 +84,6 @@ from svmatlas.facet import (
     U,
     anchored_line,
     anchored_rest,
-    bound_sway,
     cosines,
     fill_score,
     is_anchored,
@@ -108,7 +106,6 @@ from svmatlas.facet import (
     table_row,
     tabulate_margin,
     tabulate_pencil,
-    target_dd,
     weights_at,
 )  # fmt: skip
 from svmatlas.mersenne import normal_to
@@ -136,11 +133,11 @@ all vertices are good to 2e-10 even where lines are almost parallel or costs are
 
 THIN = 1e-8
 """Only facets narrower or shorter than this, relative to their costs, or wholly this close to infinity, are tested for being
-ties, the latter by exact arithmetic. Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
+ties, the latter without double-double. Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
 
 SLIVER = 1e-12
-"""Facets wholly this close to an axis, relative to the largest entry of their costs, are told to be ties or not by exact
-arithmetic: what the jitter, 1e-13, makes there can be of second order, which doubles do not see."""
+"""Facets wholly this close to an axis, relative to the largest entry of their costs, are told to be ties or not without
+double-double: what the jitter, 1e-13, makes there can be of second order, which doubles do not see."""
 
 TIE_SHRINK = 2.0**-5
 """Ties are told by scaling the jitter with this: a facet that the jitter made shrinks with it, in area or in all."""
@@ -255,7 +252,7 @@ def _cross_dd(t, a, b):
 
 @kernel
 def _sign_dd(t, k, a, b):
-    """Level 3, then the answers of level 4. Before the maps are refined: UNKNOWN."""
+    """Level 3, then the answers of level 5. Before the maps are refined: UNKNOWN."""
     if t.counts[REFINED] == 0:
         return UNKNOWN
     if t.counts[REFINED] == 1:
@@ -836,56 +833,6 @@ def _check_few(t, j):
 
 
 @kernel
-def _weights_dd(t, a, b):
-    """Homogeneous weights beta = Beta v at the corner of a and b in double-double, into the scratch columns; error, length."""
-    if not _cross_dd(t, a, b):
-        return np.inf, np.inf
-    v = t.exact[t.exact.shape[0] - 1]
-    error, length = 0.0, 0.0
-    for c in range(3):
-        size = t.bound[LENGTH, c]
-        error += t.bound[ETA_DD, c] * (abs(v[c]) + v[6 + c]) + size * v[6 + c]
-        length += size * abs(v[c])
-    for i in range(t.column.shape[2]):
-        s, sl = 0.0, 0.0
-        for c in range(3):
-            p, pl = dd_mul(t.column[BETA_HI, c, i], t.column[BETA_LO, c, i], v[c], v[3 + c])
-            s, sl = dd_add(s, sl, p, pl)
-        t.column[SCRATCH, 0, i], t.column[SCRATCH, 1, i] = s, sl
-    return error + 16.0 * UNIT_DD * length, length
-
-
-@kernel
-def _score_sign_dd(t, k, error, length):
-    """Sign of a score line at the corner whose weights are in the scratch columns, or UNKNOWN.
-
-    All points that are tied at a corner are told apart by one product each.
-    """
-    i = k >> 1
-    v = t.exact[t.exact.shape[0] - 1]
-    h, h_lo = target_dd(t, i)
-    s, sl = dd_mul(v[2], v[5], -h, -h_lo)
-    for j in range(t.column.shape[2]):
-        s, sl = dd_axpy(s, sl, t.rows[i, j], t.column[SCRATCH, 0, j], t.column[SCRATCH, 1, j])
-    bound = t.point[NORM, i] * (error + t.columns.shape[0] * UNIT_DD * length) + 2.0 * v[8] + 16.0 * UNIT_DD * abs(v[2])
-    if not abs(s) > bound:
-        return UNKNOWN
-    t.tally[N_REFINED] += 1
-    return 1 if (s > 0) == (t.state[i] == OUTSIDE) else -1
-
-
-@kernel
-def _enter(t, a, b):
-    """The weights at the corner of a and b into the scratch columns: its sign, or 0 if in double-double; errors."""
-    if t.counts[REFINED] == 1:
-        bound_sway(t)  # it would need the same room
-        error, length = _weights_dd(t, a, b)
-        return 0, error, length
-    turn = enter_corner(t, a, b) if solve_words(t) else 0
-    return turn, enter_weights(t) if turn != 0 else np.inf, np.inf
-
-
-@kernel
 def _check_corner(t, j):
     """The line by which to clip since corner j is beyond it; NONE if the corner is good; ASK if that is not known."""
     t.tally[N_LISTED] = 0
@@ -894,18 +841,18 @@ def _check_corner(t, j):
         worst = _check_scores(t, j)
     if worst != NONE:
         return worst
-    unknown, entered = False, False
+    unknown, turn, error = False, UNKNOWN, np.inf
     many = t.tally[N_LISTED] > 4 and t.counts[SIZE] < t.rank - 1
-    turn, error, length = 0, np.inf, np.inf
     a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < t.tally[N_CORNERS] else 0]
     ends = _ends(t, a) & _ends(t, b) if many else 0
     for n in range(t.tally[N_LISTED]):
         k, sign = t.listed[n], UNKNOWN
         if many and t.members[SLOT, k >> 1] < 0 and (ends == 0 or _ends(t, k) & ends == 0):  # else zero by structure
-            if not entered:
-                turn, error, length = _enter(t, a, b)
-                entered = True
-            sign = sign_of_score(t, k, turn, error) if turn != 0 else _score_sign_dd(t, k, error, length)
+            if turn == UNKNOWN:
+                turn = enter_corner(t, a, b) if solve_words(t) else 0
+                error = enter_weights(t) if turn != 0 else np.inf
+            if turn != 0:
+                sign = sign_of_score(t, k, turn, error)
         if sign == UNKNOWN:
             sign = _sign(t, k, j)
         if sign == -1:

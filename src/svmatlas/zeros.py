@@ -388,7 +388,8 @@ def sign_of_jitter(t, k, a, b):
 @kernel
 def enter_weights(t):
     """The weights at the corner entered, without jitter as words in ``system``, and what the jitter adds in the first scratch
-    column; returns the error of the latter."""
+    column; returns the error of the latter.
+    """
     words, corner, beta, sway = t.traced[t.traced.shape[0] - 1], t.parts[2], t.column[BETA], t.column[SWAY_BETA]
     out, error = t.column[SCRATCH, 0], 0.0
     out[:] = 0.0
