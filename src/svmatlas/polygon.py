@@ -1504,6 +1504,8 @@ def _make_tied(t, j, a, b):
             return
     _store_corner(new, x, y, z, ex, ey, ez)
     top = _top(new)
+    if not new[3 + top] < 0.5:  # of the largest entry, 1
+        return
     mixed = _top(old) == top and new[3 + top] + old[3 + top] < 0.25 * COARSE
     for c in range(3):
         if not mixed or new[3 + c] * old[c] < old[3 + c] * new[c]:
