@@ -1473,13 +1473,15 @@ def has_coarse(t):
 
 @kernel
 def _sharpen(t):
-    """Coarse corners, and those of others, anew from the refined maps."""
+    """Coarse corners, and those of others, anew from the refined maps. What is zero stays so: it may be of a side cut off."""
     n = t.tally[N_CORNERS]
     for j in range(n):
-        if _is_coarse(t.corner[0, j]) or t.edge[0, CHECKED, j] == TAKEN:
+        old, new = t.corner[0, j], t.corner[1, j]
+        if _is_coarse(old) or t.edge[0, CHECKED, j] == TAKEN:
             _make_corner(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
-            for c in range(6):
-                t.corner[0, j, c] = t.corner[1, j, c]
+            for c in range(3):
+                if old[c] != 0.0:
+                    old[c], old[3 + c] = new[c], new[3 + c]
 
 
 @kernel
