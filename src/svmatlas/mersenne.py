@@ -81,6 +81,12 @@ def plus_times(s, a, b):
 
 
 @kernel
+def sum_of_two(a, b, c, d):
+    """The residue of a b + c d."""
+    return _reduce(_product(a, b) + _product(c, d))
+
+
+@kernel
 def dot(a, b):
     """The product of two vectors of residues."""
     total, even = ZERO, a.size - a.size % 2

@@ -47,7 +47,7 @@ from svmatlas.facet import (
     score_one,
     square_of,
 )
-from svmatlas.mersenne import ONE, ZERO, dot, inverse, is_orthogonal, minus, plus, plus_times, residue, times
+from svmatlas.mersenne import ONE, ZERO, dot, inverse, is_orthogonal, minus, plus, plus_times, residue, sum_of_two, times
 
 UNKNOWN = 2
 """Beside the signs -1, 0 and 1: not decided."""
@@ -99,11 +99,13 @@ def _move_sums(t, i, sign):
 def _follow_sums(t):
     """The pulls of the facet in hand from those of the facet before."""
     state, summed = t.state, t.summed
-    for i in range(state.size):
-        if state[i] != summed[i]:
-            if state[i] == INSIDE:
+    whole = state.size >> 3
+    new, old = state[: 8 * whole].view(np.uint64), summed[: 8 * whole].view(np.uint64)
+    for word in range(whole + 1):  # eight at once, and the rest
+        for i in range(8 * word, 8 * word if word < whole and new[word] == old[word] else min(8 * word + 8, state.size)):
+            if state[i] == INSIDE and summed[i] != INSIDE:
                 _move_sums(t, i, 1.0)
-            elif summed[i] == INSIDE:
+            elif state[i] != INSIDE and summed[i] == INSIDE:
                 _move_sums(t, i, -1.0)
             summed[i] = state[i]
 
@@ -135,7 +137,7 @@ def _eliminate(a, m):
         for i in range(k + 1, m):
             factor = minus(a[k, i])
             for j in range(i, m + 6):
-                a[i, j] = plus_times(times(pivot, a[i, j]), factor, a[k, j])
+                a[i, j] = sum_of_two(pivot, a[i, j], factor, a[k, j])
     return True
 
 
