@@ -1125,10 +1125,8 @@ class _Work:
             self.data, self.words, space = subset(self.data, self.which), self.words.reshape(-1, 2)[self.which].ravel(), None
         self.space = space or make_space(self.data, region)._replace(neighbours=NEIGHBOURS)
         clear(self.space)
-        if self.which.size < start.size:
-            frozen = start.copy()
-            frozen[self.which] = OUTSIDE
-            sum_words(engine.wide, frozen, self.space.sums)
+        if space is None:
+            sum_words(engine.wide, full_state(start, self.which, np.int8(OUTSIDE)), self.space.sums)  # of frozen points
         self.axes = _widen(frame.axes)
         block = engine.blocks.pop(get_ident(), np.empty(0, dtype=np.uint8))
         self.arena = make_arena(
@@ -1306,7 +1304,7 @@ def before_in(corner: Ints, at: Ints) -> Ints:
     return np.where(corner == at[facet], at[facet + 1], corner) - 1
 
 
-def full_state(start: States, which: Ints, state: States) -> States:
+def full_state(start: States, which: Ints, state: States | np.int8) -> States:
     """Partition of all points from that of the candidates."""
     full = start.copy()
     full[which] = state
