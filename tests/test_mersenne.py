@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from fractions import Fraction
 
 import numpy as np
@@ -11,11 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import svmatlas
-from svmatlas import exact, layers, mersenne
+from svmatlas import mersenne
 from svmatlas.compiled import entry
-from svmatlas.polygon import ASK_SIGN
-from svmatlas.zeros import are_zero
-from tests import cases
 
 P = 2**61 - 1
 residues = st.integers(0, P - 1)
@@ -25,6 +21,11 @@ residues = st.integers(0, P - 1)
 def operations(a, b):
     """Product, sum and inverse."""
     return mersenne.times(a, b), mersenne.plus(a, b), mersenne.inverse(a)
+
+
+@entry
+def dot(a, b):
+    return mersenne.dot(a, b)
 
 
 @entry
@@ -52,6 +53,12 @@ def test_operations(a, b):
     product, total, inverse = operations(np.uint64(a), np.uint64(b))
     assert (int(product), int(total)) == (a * b % P, (a + b) % P)
     assert a == 0 or int(inverse) * a % P == 1
+
+
+@given(st.lists(st.tuples(residues, residues), max_size=9))
+def test_products_of_vectors(pairs):
+    a, b = (np.array([pair[k] for pair in pairs], dtype=np.uint64) for k in range(2))
+    assert int(dot(a, b)) == sum(x * y for x, y in pairs) % P
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
@@ -95,22 +102,3 @@ def test_an_odd_row_takes_no_integers():
     assert atlas.n_zero > 1000
     assert atlas.n_exact == 0
     assert atlas.validate().ok
-
-
-@pytest.mark.parametrize("make", [cases.binary, cases.one_hot])
-def test_zeros_are_those_of_integers(make, monkeypatch):
-    """Whatever is asked while a tied map is explored: a determinant is zero modulo the prime if and only if it is zero."""
-    outcomes = Counter()
-
-    def compare(problem, state, asked):
-        signs = asked[asked[:, 0] == ASK_SIGN, 1:]
-        data, facet = problem.data, exact.ExactFacet(problem, state)
-        zero = are_zero(data.rows, data.point, data.axis, state, problem.region.sides, np.ascontiguousarray(signs))
-        for codes, found in zip(signs.tolist(), zero.tolist(), strict=True):
-            assert found == (facet.sign(*codes) == 0)
-            outcomes[found] += 1
-        return exact.answer(problem, state, asked)
-
-    monkeypatch.setattr(layers, "answer", compare)
-    assert svmatlas.explore(*make()).complete
-    assert outcomes[True] > 10

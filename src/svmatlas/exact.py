@@ -18,7 +18,6 @@ from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO
 from svmatlas.polygon import ASK_PENCIL, ASK_SIGN, TIE_LOSS, TIE_SHRINK
 from svmatlas.residues import solve_integer
 from svmatlas.stopping import NEVER, Limit
-from svmatlas.zeros import are_zero
 
 Line = tuple[int, int, int]
 
@@ -263,20 +262,10 @@ def _measure(corners: list[Line], bits: int) -> tuple[int, int]:
     return max((_dot(u, u) for u in pairs), default=0), max(abs(_dot(u, c)) for u in edges for c in short)
 
 
-def answer(
-    problem: ExactProblem, state: npt.NDArray[np.int8], asked: npt.NDArray[np.intp]
-) -> tuple[npt.NDArray[np.intp], int]:
-    """Answers to the questions that the kernel put about one facet, as rows for ``polygon.Facet.answers``.
-
-    Most signs that are asked for are zeros, which are found without integers; how many these were is told, too.
-    """
-    data, is_sign = problem.data, asked[:, 0] == ASK_SIGN
-    signs, answers = asked[is_sign, 1:], []
-    zero = are_zero(data.rows, data.point, data.axis, state, problem.region.sides, np.ascontiguousarray(signs))
-    answers += [(ASK_SIGN, a, b, k, 0) for a, b, k in signs[zero].tolist()]
-    if not is_sign.all() or not zero.all():
-        facet = ExactFacet(problem, state)
-        answers += [(ASK_SIGN, a, b, k, facet.sign(a, b, k)) for a, b, k in signs[~zero].tolist()]
-        if not is_sign.all():
-            answers.append((ASK_PENCIL, *facet.pencil(asked[~is_sign, 3].tolist()), 0, 0))
-    return np.array(answers, dtype=np.intp).reshape(-1, 5), int(zero.sum())
+def answer(problem: ExactProblem, state: npt.NDArray[np.int8], asked: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
+    """Answers to the questions that the kernel put about one facet, as rows for ``polygon.Facet.answers``."""
+    facet, is_sign = ExactFacet(problem, state), asked[:, 0] == ASK_SIGN
+    answers = [(ASK_SIGN, a, b, k, facet.sign(a, b, k)) for a, b, k in asked[is_sign, 1:].tolist()]
+    if not is_sign.all():
+        answers.append((ASK_PENCIL, *facet.pencil(asked[~is_sign, 3].tolist()), 0, 0))
+    return np.array(answers, dtype=np.intp).reshape(-1, 5)

@@ -63,15 +63,15 @@ MEMBER, SLOT, STAMP = 0, 1, 2
 PULL, ALPHA, BETA, PULL_HI, PULL_LO, ALPHA_HI, ALPHA_LO, BETA_HI, BETA_LO, SCRATCH, RHO, SWAY_ALPHA, SWAY_BETA = range(13)
 HIGH, LOW, SWAY = 0, 1, 2
 BASIS, TRIANGLE, INVERSE = 0, 1, 2
-ETA, LENGTH, ETA_DD, REAL = 0, 1, 2, 3
+ETA, LENGTH, ETA_DD, REAL, ETA_JITTER, LENGTH_JITTER = range(6)
 KAPPA, ETA_SWAY, LENGTH_SWAY, RADIUS = 0, 1, 2, 3
 SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, REDUCED, KEPT = 0, 1, 2, 4, 6, 7, 8, 9, 10
-AT_HOME, N_HOME, AROUND = 11, 12, 13
+AT_HOME, N_HOME, AROUND, SOLVED, SWAYED = 11, 12, 13, 14, 15
 SCORES, TIED = 3, 4
 SURPLUS = 6
 PER_NORM, JITTERS, AXES, SIGNS, WEIGHTS, COSINES, SLOPES, PER_SLOPE, SWAYS, VALUES, ERRORS, FOLDED = range(12)
 CODE, CHECKED, SIGN, HINT = 0, 1, 2, 3
-N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS, N_ZERO = 0, 1, 2, 3, 4, 6
+N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS, N_ZERO, ENTERED = 0, 1, 2, 3, 4, 6, 7
 
 CUT = 8
 """Least name of the sides of a tile that are inside the region: CUT and the number of the side."""
@@ -85,6 +85,7 @@ WORST_KAPPA = 1e11
 Floats = npt.NDArray[np.float64]
 Singles = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.intp]
+Words = npt.NDArray[np.uint64]
 
 
 class Data(NamedTuple):
@@ -135,15 +136,17 @@ class Task(NamedTuple):
     single (12, N or d + 3)         in single precision: PER_NORM 1 / |x_i|; JITTERS of targets divided by |x_i|; AXES as axis;
                                     SIGNS -1 for I, else 1; COSINES of points with some WEIGHTS of length 1; of a pencil SLOPES
                                     with u and PER_SLOPE 1 / |these|, SWAYS with S, VALUES and ERRORS of bounds; FOLDED scratch
-    bound (4, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA; ETA, LENGTH of SWAY_BETA_l;
-                                    RADIUS around home, 0 if not known yet
+    bound (6, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA; ETA, LENGTH of SWAY_BETA_l;
+                                    RADIUS around home, 0 if not known yet; ETA_JITTER, LENGTH_JITTER as the first two, of
+                                    the derivatives by the jitter
     table (7, n_sides + 2 r + 2)    lines with error bounds: sides, those of M, two of the pencil; SURPLUS of these at a corner
     counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
                                     FILLED see fill_score; ANCHOR P or Q if M is all of that class (see there), else -1;
                                     SIGNED see sign_points; REDUCED as FILLED if the lines of the pencil are known;
                                     KEPT columns of ``square`` that are those of the first points of M; AT_HOME: are only
                                     the N_HOME points of ``who`` to be looked at near ``home``? AROUND: was the pencil
-                                    chosen from these?
+                                    chosen from these? SOLVED as FILLED if ``solved`` is of this facet, minus that if it cannot
+                                    be; SWAYED as FILLED if the derivatives by the jitter are
 
     and the polygon (first half) with the one that a clip makes of it (second half):
 
@@ -153,7 +156,18 @@ class Task(NamedTuple):
     listed, asked (n, 4)            codes to be looked at again; questions for exact arithmetic
     exact (cap, 9)                  lines in double-double
     residue (r + 1, r), pivot (r)   room for zero tests modulo a prime; the last row: a vector orthogonal to M (mersenne.py)
-    tally                           N_REFINED, N_CORNERS, N_ASKED, N_LISTED, N_ZERO; CROSS two codes, in the last row of exact
+
+    and the same modulo the prime, by powers of the jitter (zeros.py):
+
+    modular (N, d + 1)              rows, and whether they are known; without rows nothing is found modulo the prime
+    summed (N,), sums (2, 2, d)     a partition, and its pulls
+    system (d, d + 6)               equations
+    solved (2, 2, 3, d)             A and Beta
+    traced (cap, 9), ends (cap, 3)  lines of the polygon, and its corners without jitter; the last rows are scratch
+    parts (3, 18)                   two lines, in doubles: without jitter, errors, derivatives by the jitter, errors; and their
+                                    corner by powers of the jitter, errors
+    tally                           N_REFINED, N_CORNERS, N_ASKED, N_LISTED, N_ZERO; CROSS two codes, in the last row of exact;
+                                    ENTERED two codes, FILLED and the sign of the corner in ``parts``
     """
 
     rows: Floats
@@ -198,6 +212,14 @@ class Task(NamedTuple):
     exact: Floats
     residue: npt.NDArray[np.uint64]
     pivot: Ints
+    modular: Words
+    summed: npt.NDArray[np.int8]
+    sums: Words
+    system: Words
+    solved: Words
+    traced: Words
+    ends: Words
+    parts: Floats
     tally: Ints
 
 
@@ -219,6 +241,14 @@ class Space(NamedTuple):
     exact: Floats
     residue: npt.NDArray[np.uint64]
     pivot: Ints
+    modular: Words
+    summed: npt.NDArray[np.int8]
+    sums: Words
+    system: Words
+    solved: Words
+    traced: Words
+    ends: Words
+    parts: Floats
     tally: Ints
     pull: Floats
     shortest: float
@@ -252,7 +282,7 @@ def make_space(data: Data, region: Region, closing: bool = True) -> Space:
         square=np.zeros((3, d, d)),
         score=np.zeros((5, n)),
         single=single,
-        bound=np.zeros((4, 4)),
+        bound=np.zeros((6, 4)),
         table=np.zeros((7, n_sides + 2 * d + 2)),
         counts=np.zeros(16, i),
         edge=np.zeros((2, 4, cap), i),
@@ -262,7 +292,15 @@ def make_space(data: Data, region: Region, closing: bool = True) -> Space:
         exact=np.zeros((cap, 9)),
         residue=np.zeros((d + 1, d), np.uint64),
         pivot=np.zeros(d, i),
-        tally=np.zeros(7, i),
+        modular=np.zeros((n if closing else 0, d + 1), np.uint64),
+        summed=np.full(n, OUTSIDE, np.int8),
+        sums=np.zeros((2, 2, d), np.uint64),
+        system=np.zeros((d, d + 6), np.uint64),
+        solved=np.zeros((2, 2, 3, d), np.uint64),
+        traced=np.zeros((cap, 9), np.uint64),
+        ends=np.zeros((cap, 3), np.uint64),
+        parts=np.zeros((3, 18)),
+        tally=np.zeros(11, i),
         pull=np.zeros((3, 2, d + 1)),
         shortest=float(data.point[NORM].min(initial=1.0)),
         unit=unit,
@@ -320,7 +358,9 @@ def make_task(data, region, space):
         region.corners, space.shortest, space.unit, space.everyone, space.home, space.side, space.who, space.where,
         space.home_unit, space.home_single, space.neighbours,
         space.members, space.column, space.square, space.score, space.single, space.bound, space.table, space.counts,
-        space.edge, space.corner, space.listed, space.asked, space.exact, space.residue, space.pivot, space.tally,
+        space.edge, space.corner, space.listed, space.asked, space.exact, space.residue, space.pivot,
+        space.modular, space.summed, space.sums, space.system, space.solved, space.traced, space.ends, space.parts,
+        space.tally,
     )  # fmt: skip
     return make_record(fields, space.memory)
 
@@ -372,7 +412,7 @@ def drift_of(data: Data, n_moves: int) -> float:
 
 
 @kernel
-def _gather(t):
+def gather(t):
     """List M, and round the pulls. Points that were in M before come first, in their order: see _orthogonalise."""
     state, m, kept, r = t.state, 0, 0, t.rows.shape[1]
     member, slot = t.members[MEMBER], t.members[SLOT]
@@ -626,7 +666,7 @@ def _score(columns, beta, out):
 @kernel
 def solve_maps(t):
     """Fill ``f`` for one partition, in doubles. False if |M| exceeds the rank, which no facet can have."""
-    m = _gather(t)
+    m = gather(t)
     if m > t.rank:
         return False
     _orthogonalise(t, m)
@@ -705,6 +745,38 @@ def pencil_origin(t):
     v = t.column[BETA, U, t.columns.shape[0] - 1] * e / uu
     size = t.bound[LENGTH, U]
     return v, 2.0 * t.bound[ETA, U] * (t.anchor + abs(v) * size) / uu + 16.0 * UNIT * abs(v) * t.columns.shape[0]
+
+
+@kernel
+def bound_sway(t):
+    """The derivatives of the maps by the jitter, once for a facet, with bounds as those of the maps."""
+    if t.counts[SWAYED] == t.counts[FILLED]:
+        return
+    t.counts[SWAYED] = t.counts[FILLED]
+    solve_sway(t)
+    m, kappa, top = t.counts[SIZE], t.bound[REAL, KAPPA], 0.0
+    for k in range(m):
+        top = max(top, abs(t.point[TARGET_LO, t.members[MEMBER, k]]))
+    for c in range(3):
+        length = np.sqrt(square_of(t.column[SWAY_BETA, c]))
+        eta = _size_of(t.point[NORM], t.members[MEMBER, :m], t.column[SWAY_ALPHA, c]) + kappa * length
+        eta += kappa * top if c == L else length_of_sway(t, c)
+        t.bound[ETA_JITTER, c] = 2.0 * (t.columns.shape[0] + m + 8) * UNIT * eta
+        if c < L and t.counts[N_PULL + c] > 0:
+            t.bound[ETA_JITTER, c] += t.drift
+        t.bound[LENGTH_JITTER, c] = length
+
+
+@kernel
+def length_of_sway(t, c):
+    """Of the derivative of a pull by the jitter."""
+    return np.sqrt(square_of(t.pull[SWAY, c, : t.rows.shape[1]]))
+
+
+@kernel
+def square_of(a):
+    """Square of the length of a vector."""
+    return _dot(a, a)
 
 
 @kernel
@@ -1023,7 +1095,7 @@ def tabulate_pencil(t, side):
     h = t.table[:, t.table.shape[1] - 2 + side]
     s, rest, norm = t.score[P, i], t.score[L, i], t.point[NORM, i]
     size = abs(s)
-    es = norm * (t.bound[ETA, U] + tiny * t.bound[LENGTH, U])
+    es = norm_error(t, i)
     e = norm * (t.bound[ETA, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT
     for c in range(2):
         d, error = slope(t, c)
@@ -1062,6 +1134,62 @@ def line(t, code):
     e1 = norm * (t.bound[ETA, Q] + tiny * t.bound[LENGTH, Q])
     e2 = norm * (t.bound[ETA, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT
     return t.score[P, i], t.score[Q, i], t.score[L, i], e0, e1, e2
+
+
+@kernel
+def line_parts(t, code, out):
+    """The line of a code without the jitter, as ``line`` scales it, errors, its derivative by the jitter, errors: (12,)."""
+    h0, h1, h2, e0, e1, e2 = line(t, code)
+    out[0], out[1], out[2], out[3], out[4], out[5] = h0, h1, h2, e0, e1, e2
+    bound_sway(t)
+    line_sway(t, code, out[6:9])
+    _bound_line_sway(t, code, out[6:9], out[9:12])
+    for c in range(3):
+        out[3 + c] += out[9 + c] + 2.0 * UNIT * abs(out[c])
+        out[c] -= t.jitter * out[6 + c]
+
+
+@kernel
+def _bound_line_sway(t, code, h, out):
+    """Errors of the derivative h of a line by the jitter; in a pencil it is scaled as ``line`` does."""
+    i, eta, length = code >> 1, t.bound[ETA_JITTER], t.bound[LENGTH_JITTER]
+    if code < 0:
+        out[:] = 0.0
+        return
+    k, norm, tiny = t.members[SLOT, i], t.point[NORM, i], (t.columns.shape[0] + 4) * UNIT
+    if k >= 0:
+        for c in range(3):
+            out[c] = t.column[RHO, 0, k] * eta[c] + 4.0 * UNIT * abs(h[c])
+        if code & 1 == 1:
+            out[t.axis[i]] += 4.0 * UNIT * abs(t.point[WEIGHT_LO, i])
+        return
+    for c in range(3):
+        out[c] = norm * (eta[c] + tiny * length[c])
+    out[2] += 4.0 * UNIT * abs(t.point[TARGET_LO, i])
+    if t.counts[SIZE] == t.rank - 1:
+        _scale_sway(t, i, h, out)
+
+
+@kernel
+def _scale_sway(t, i, h, out):
+    """Divide the derivative of a line of a pencil by |x_i.u| u.u, with errors as in ``slope`` and ``tabulate_pencil``."""
+    u, uu = t.bound[LENGTH, U], t.bound[LENGTH, U] ** 2
+    size, es = abs(t.score[P, i]), norm_error(t, i)
+    if not size > es:
+        out[:] = np.inf
+        return
+    for c in range(2):
+        h[c] /= size * uu
+        pull = t.bound[ETA_JITTER, c] * u + 2.0 * t.bound[ETA, U] * (length_of_sway(t, c) + abs(h[c]) * u)
+        out[c] = pull / uu + 16.0 * UNIT * abs(h[c])
+    h[2] /= size * uu
+    out[2] = (out[2] + abs(h[2]) * es) / (size - es) + 16.0 * UNIT * abs(h[2])
+
+
+@kernel
+def norm_error(t, i):
+    """Error of x_i.u."""
+    return t.point[NORM, i] * (t.bound[ETA, U] + t.columns.shape[0] * UNIT * t.bound[LENGTH, U])
 
 
 @kernel

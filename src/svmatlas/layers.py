@@ -74,6 +74,7 @@ from svmatlas.facet import (
     can_anchor,
     clear,
     drift_of,
+    gather,
     make_space,
     make_task,
     move_pull,
@@ -87,7 +88,6 @@ from svmatlas.polygon import (
     EMPTY,
     FIRST,
     NO_CODE,
-    UNKNOWN,
     close_facet,
     has_coarse,
     is_crowded,
@@ -100,6 +100,7 @@ from svmatlas.polygon import (
 )
 from svmatlas.record import MEMORY, make_record
 from svmatlas.stopping import NEVER, Limit, Pace, Stopped
+from svmatlas.zeros import UNKNOWN, sum_words, vanishes
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -414,9 +415,15 @@ def move(rows, point, axis, state, pull, code):
 @kernel
 def _cef(task, arena, f, hints):
     """Close facet f."""
+    _take_up(task, arena, f)
+    return close_facet(task, hints)
+
+
+@kernel
+def _take_up(task, arena, f):
+    """The partition of facet f is that in hand."""
     _sit(task, arena, f)
     task.state, task.pull = arena.state[arena.seat[f]], arena.pull[arena.seat[f]]
-    return close_facet(task, hints)
 
 
 @kernel
@@ -468,18 +475,21 @@ def _close_ringed(task, arena, f, hints):
         for c in range(3):
             corner[0, j, c] = arena.corner[told, c]
     task.tally[N_CORNERS] = n
-    if is_far(corner[0], n):
-        return EMPTY
-    if not is_suspect(corner[0], n):
+    far = is_far(corner[0], n)
+    if not far and not is_suspect(corner[0], n):
         crowded = True
         for j in range(n):
             crowded = crowded and arena.crowded[hints[edge[0, HINT, j], 2]]
         arena.kind[arena.counts[DONE]] = _kind_of(task, arena.margin[f], crowded)
         return CLOSED
+    arena.kind[arena.counts[DONE]] = TIE
     for j in range(n):
         edge[0, SIGN, j] = edge[0, CODE, j] >= 0 and _is_on_margin(arena, f, edge[0, CODE, j] >> 1)
-    arena.kind[arena.counts[DONE]] = TIE
-    return CLOSED if _is_between_tied(task, arena.margin[f], edge[0, CODE, :n], edge[0, SIGN]) else EMPTY
+    if not far and _is_between_tied(task, arena.margin[f], edge[0, CODE, :n], edge[0, SIGN]):
+        return CLOSED
+    _take_up(task, arena, f)
+    gather(task)
+    return CLOSED if vanishes(task) else EMPTY
 
 
 @kernel
@@ -868,21 +878,22 @@ def _crowd(task, arena):
 @kernel
 def _is_coarse_or_tie(task):
     """Does it take exact arithmetic to know the corners of the facet just closed, or whether it is a tie? Else, is it one?"""
-    if has_coarse(task) or is_far(task.corner[0], task.tally[N_CORNERS]):
+    if has_coarse(task):
         return True, False
+    if is_far(task.corner[0], task.tally[N_CORNERS]):
+        tie = vanishes(task)
+        return not tie, tie
     tie = is_tie(task)
     return tie == UNKNOWN, tie == 1
 
 
 @caller
 def _judge(data, region, space, states, drift, at, code, margin, tie, coarse):
-    """See whether thin facets whose edges are known are ties, but those that are coarse: only exact arithmetic can tell."""
+    """See whether thin facets with known edges are ties; where doubles cannot tell, as of ``coarse`` ones, the prime may."""
     task = make_task(data, region, space)
     task.drift = drift
     edge = task.edge
     for f in range(states.shape[0]):
-        if coarse[f]:
-            continue
         state, n = states[f], at[f + 1] - at[f]
         for j in range(n):
             edge[0, CODE, j] = code[at[f] + j]
@@ -890,13 +901,17 @@ def _judge(data, region, space, states, drift, at, code, margin, tie, coarse):
         margin[P], margin[Q] = 0, 0
         for i in range(state.size):
             margin[data.axis[i]] += state[i] == MARGIN
-        tie[f] = _is_between_tied(task, margin, edge[0, CODE, :n], edge[0, SIGN])
+        tie[f] = not coarse[f] and _is_between_tied(task, margin, edge[0, CODE, :n], edge[0, SIGN])
         if tie[f]:
             continue
-        task.state = state
+        task.state, task.tally[N_CORNERS] = state, n
         sum_pull(data.rows, data.point, data.axis, state, task.pull)
-        shrunk = shrinks(task) if trace_facet(task, n) else UNKNOWN
-        tie[f], coarse[f] = shrunk == 1, shrunk == UNKNOWN
+        gather(task)
+        if vanishes(task):
+            tie[f], coarse[f] = True, False
+        elif not coarse[f]:
+            shrunk = shrinks(task) if trace_facet(task, n) else UNKNOWN
+            tie[f], coarse[f] = shrunk == 1, shrunk == UNKNOWN
 
 
 @entry
@@ -1143,6 +1158,8 @@ class _Work:
             self.data, self.words, space = subset(self.data, self.which), self.words.reshape(-1, 2)[self.which].ravel(), None
         self.space = space or make_space(self.data, region)._replace(neighbours=NEIGHBOURS)
         clear(self.space)
+        if space is None:
+            sum_words(engine.wide, full_state(start, self.which, np.int8(OUTSIDE)), self.space.sums)  # of frozen points
         self.axes = _widen(frame.axes)
         block = engine.blocks.pop(get_ident(), np.empty(0, dtype=np.uint8))
         self.arena = make_arena(
@@ -1200,9 +1217,8 @@ class _Work:
         questions = asked.copy()
         questions[:, 1:] = _rename(asked[:, 1:], self.which)
         problem = self.engine.exact_in(self.region, self.limit)
-        new, n_zero = answer(problem, self._full_state(self.arena.state[self.arena.seat[f]]), questions)
-        self.engine.n_zero += n_zero
-        self.engine.n_exact += asked.shape[0] - n_zero
+        new = answer(problem, self._full_state(self.arena.state[self.arena.seat[f]]), questions)
+        self.engine.n_exact += asked.shape[0]
         place = np.full(self.start.size, -1)
         place[self.which] = np.arange(self.which.size)
         new[:, 1:4] = _rename(new[:, 1:4], place)
@@ -1321,7 +1337,7 @@ def before_in(corner: Ints, at: Ints) -> Ints:
     return np.where(corner == at[facet], at[facet + 1], corner) - 1
 
 
-def full_state(start: States, which: Ints, state: States) -> States:
+def full_state(start: States, which: Ints, state: States | np.int8) -> States:
     """Partition of all points from that of the candidates."""
     full = start.copy()
     full[which] = state

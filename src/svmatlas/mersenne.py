@@ -12,11 +12,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
 
 from svmatlas.compiled import entry, kernel
 
 PRIME = np.uint64(2**61 - 1)
-LOW_31, LOW_30 = np.uint64(2**31 - 1), np.uint64(2**30 - 1)
+BITS = np.uint64(61)
 ZERO, ONE = np.uint64(0), np.uint64(1)
 
 
@@ -26,17 +29,35 @@ def residue(x):
     mantissa, exponent = math.frexp(abs(x))
     bits = np.uint64(mantissa * 2.0**53)
     turn = np.uint64((exponent - 53) % 61)
-    value = ((bits << turn) & PRIME) | (bits >> (np.uint64(61) - turn))
+    value = ((bits << turn) & PRIME) | (bits >> (BITS - turn))
     return PRIME - value if x < 0.0 else value
+
+
+@intrinsic
+def _product(typingctx, a, b):
+    """Of two residues a number below 2^62 that is the product modulo p: its high and low 61 bits, added."""
+
+    def codegen(context, builder, signature, args):
+        word, wide = ir.IntType(64), ir.IntType(128)
+        product = builder.mul(*(builder.zext(value, wide) for value in args))
+        high = builder.trunc(builder.lshr(product, wide(61)), word)
+        low = builder.and_(builder.trunc(product, word), word(2**61 - 1))
+        return builder.add(high, low)
+
+    return types.uint64(types.uint64, types.uint64), codegen
+
+
+@kernel
+def _reduce(a):
+    """The residue of a number below 2^63."""
+    total = (a & PRIME) + (a >> BITS)
+    return total - PRIME if total >= PRIME else total
 
 
 @kernel
 def times(a, b):
-    """The product of two residues, from products of their halves."""
-    a1, a0, b1, b0 = a >> np.uint64(31), a & LOW_31, b >> np.uint64(31), b & LOW_31
-    middle = a1 * b0 + a0 * b1
-    total = np.uint64(2) * a1 * b1 + (middle >> np.uint64(30)) + ((middle & LOW_30) << np.uint64(31)) + a0 * b0
-    total = (total & PRIME) + (total >> np.uint64(61))
+    """The product of two residues."""
+    total = _product(a, b)
     return total - PRIME if total >= PRIME else total
 
 
@@ -48,22 +69,63 @@ def plus(a, b):
 
 
 @kernel
+def minus(a):
+    """The negative of a residue."""
+    return PRIME - a if a > ZERO else a
+
+
+@kernel
+def plus_times(s, a, b):
+    """The residue of s + a b."""
+    return _reduce(s + _product(a, b))
+
+
+@kernel
+def sum_of_two(a, b, c, d):
+    """The residue of a b + c d."""
+    return _reduce(_product(a, b) + _product(c, d))
+
+
+@kernel
+def dot(a, b):
+    """The product of two vectors of residues."""
+    total, even = ZERO, a.size - a.size % 2
+    for j in range(0, even, 2):  # three numbers below 2^62 are reduced at once
+        total += _product(a[j], b[j]) + _product(a[j + 1], b[j + 1])
+        total = (total & PRIME) + (total >> BITS)
+    if even < a.size:
+        total += _product(a[even], b[even])
+    return _reduce(total)
+
+
+@kernel
+def _power(a, b, squarings):
+    """The product of b and a, squared so many times."""
+    for _ in range(squarings):
+        a = times(a, a)
+    return times(a, b)
+
+
+@kernel
 def inverse(a):
-    """The inverse of a residue, a^(p - 2)."""
-    out, power, rest = ONE, a, PRIME - np.uint64(2)
-    while rest > ZERO:
-        if rest & ONE:
-            out = times(out, power)
-        power = times(power, power)
-        rest >>= ONE
-    return out
+    """The inverse of a residue, a^(p - 2); in binary p - 2 is 59 ones and 01."""
+    two = _power(a, a, 1)
+    three = _power(two, a, 1)
+    six = _power(three, three, 3)
+    seven = _power(six, a, 1)
+    fourteen = _power(seven, seven, 7)
+    half = _power(_power(fourteen, fourteen, 14), a, 1)
+    return _power(_power(_power(half, half, 29), a, 1), a, 2)
 
 
 @kernel
 def _subtract(a, factor, b):
     """Subtract a multiple of a row of residues from another."""
+    if factor == ZERO:
+        return
+    opposite = minus(factor)
     for j in range(a.size):
-        a[j] = plus(a[j], PRIME - times(factor, b[j]))
+        a[j] = plus_times(a[j], opposite, b[j])
 
 
 @kernel
@@ -105,10 +167,7 @@ def normal_to(rows, members, work, pivots, out):
     for k in range(members.size):
         out[pivots[k]] = ZERO
     for k in range(members.size):
-        total = ZERO
-        for j in range(out.size):
-            total = plus(total, times(work[k, j], out[j]))
-        out[pivots[k]] = PRIME - total if total > ZERO else ZERO
+        out[pivots[k]] = minus(dot(work[k], out))
     return True
 
 

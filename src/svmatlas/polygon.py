@@ -11,9 +11,11 @@ The one predicate is the sign of h_k . (h_a x h_b): on which side of line k lies
    on an axis (alpha_i = 0, alpha_i = w_i C and C = 0).
 2. Doubles, with an error bound on the lines and on the corner.
 3. Double-double, with the refined maps of the facet.
-4. Exact integers, outside the kernel: the facet is put aside with a list of questions, and closed again with the answers.
+4. Powers of the jitter (zeros.py): a sign that is zero without jitter modulo a prime is that of what the jitter adds. This
+   comes before level 3, too: what is tied needs no refined maps.
+5. Exact integers, outside the kernel: the facet is put aside with a list of questions, and closed again with the answers.
 
-The data of these predicates are the jittered data (problem.py), where three lines meet only by structure; at levels 3 and 4
+The data of these predicates are the jittered data (problem.py), where three lines meet only by structure; from level 3 on
 the jitter is resolved, so a tie is split there, one way, for all facets around it.
 """
 
@@ -22,22 +24,19 @@ from __future__ import annotations
 import numpy as np
 
 from svmatlas.compiled import kernel
-from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, dd_mul
+from svmatlas.doubledouble import UNIT, UNIT_DD, dd_add, dd_mul
 from svmatlas.facet import (
     ANCHOR,
     AROUND,
     AT_HOME,
     AXES,
     BETA,
-    BETA_HI,
-    BETA_LO,
     CHECKED,
     CODE,
     COSINES,
     CROSS,
     ERRORS,
     ETA,
-    ETA_DD,
     ETA_SWAY,
     FILLED,
     FOLDED,
@@ -107,13 +106,20 @@ from svmatlas.facet import (
     table_row,
     tabulate_margin,
     tabulate_pencil,
-    target_dd,
     weights_at,
 )  # fmt: skip
-from svmatlas.mersenne import is_orthogonal, normal_to
-
-UNKNOWN = 2
-"""Beside the signs -1, 0 and 1: not decided up to double-double."""
+from svmatlas.mersenne import normal_to
+from svmatlas.zeros import (
+    UNKNOWN,
+    enter_corner,
+    enter_weights,
+    entry_of_corner,
+    is_spanned,
+    sign_of_jitter,
+    sign_of_score,
+    solve_words,
+    vanishes,
+)
 
 CLOSED, ASKING, EMPTY, BROKEN = 0, 1, 2, 3
 """Outcome for a facet: closed; has questions for exact arithmetic; two impossible ones: no area, or |M| > rank."""
@@ -127,7 +133,7 @@ all vertices are good to 2e-10 even where lines are almost parallel or costs are
 
 THIN = 1e-8
 """Only facets narrower or shorter than this, relative to their costs, or wholly this close to infinity or an axis, are tested
-for being ties, the latter by exact arithmetic: what the jitter makes there can be of second order, which doubles do not see.
+for being ties, the latter without double-double: what the jitter makes there can be of second order, which doubles do not see.
 Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
 
 TIE_SHRINK = 2.0**-5
@@ -244,7 +250,7 @@ def _cross_dd(t, a, b):
 
 @kernel
 def _sign_dd(t, k, a, b):
-    """Level 3, then the answers of level 4. Before the maps are refined: UNKNOWN."""
+    """Level 3, then the answers of level 5. Before the maps are refined: UNKNOWN."""
     if t.counts[REFINED] == 0:
         return UNKNOWN
     if t.counts[REFINED] == 1:
@@ -340,6 +346,8 @@ def _sign(t, k, j):
         sign = _sign_anchored(t, k, a, b)
     if sign == UNKNOWN:
         sign = _sign_dd(t, k, a, b)
+    if sign == UNKNOWN:
+        sign = sign_of_jitter(t, k, a, b)
     if sign == UNKNOWN:
         _ask(t, ASK_SIGN, a, b, k)
     return sign
@@ -828,46 +836,6 @@ def _check_few(t, j):
 
 
 @kernel
-def _weights_dd(t, j):
-    """Homogeneous weights beta = Beta v at corner j in double-double, into the scratch columns; returns error and length."""
-    n = t.tally[N_CORNERS]
-    if not _cross_dd(t, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
-        return np.inf, np.inf
-    v = t.exact[t.exact.shape[0] - 1]
-    error, length = 0.0, 0.0
-    for c in range(3):
-        size = t.bound[LENGTH, c]
-        error += t.bound[ETA_DD, c] * (abs(v[c]) + v[6 + c]) + size * v[6 + c]
-        length += size * abs(v[c])
-    for i in range(t.column.shape[2]):
-        s, sl = 0.0, 0.0
-        for c in range(3):
-            p, pl = dd_mul(t.column[BETA_HI, c, i], t.column[BETA_LO, c, i], v[c], v[3 + c])
-            s, sl = dd_add(s, sl, p, pl)
-        t.column[SCRATCH, 0, i], t.column[SCRATCH, 1, i] = s, sl
-    return error + 16.0 * UNIT_DD * length, length
-
-
-@kernel
-def _score_sign_dd(t, k, error, length):
-    """Sign of a score line at the corner whose weights are in the scratch columns, or UNKNOWN.
-
-    All points that are tied at a corner are told apart by one product each.
-    """
-    i = k >> 1
-    v = t.exact[t.exact.shape[0] - 1]
-    h, h_lo = target_dd(t, i)
-    s, sl = dd_mul(v[2], v[5], -h, -h_lo)
-    for j in range(t.column.shape[2]):
-        s, sl = dd_axpy(s, sl, t.rows[i, j], t.column[SCRATCH, 0, j], t.column[SCRATCH, 1, j])
-    bound = t.point[NORM, i] * (error + t.columns.shape[0] * UNIT_DD * length) + 2.0 * v[8] + 16.0 * UNIT_DD * abs(v[2])
-    if not abs(s) > bound:
-        return UNKNOWN
-    t.tally[N_REFINED] += 1
-    return 1 if (s > 0) == (t.state[i] == OUTSIDE) else -1
-
-
-@kernel
 def _check_corner(t, j):
     """The line by which to clip since corner j is beyond it; NONE if the corner is good; ASK if that is not known."""
     t.tally[N_LISTED] = 0
@@ -876,16 +844,18 @@ def _check_corner(t, j):
         worst = _check_scores(t, j)
     if worst != NONE and worst != ALL_CLEAR:
         return worst
-    unknown = False
-    quick = t.counts[REFINED] == 1 and t.tally[N_LISTED] > 4 and t.counts[SIZE] < t.rank - 1
-    error, length = np.inf, np.inf
-    if quick:
-        error, length = _weights_dd(t, j)
+    unknown, turn, error = False, UNKNOWN, np.inf
+    many = t.tally[N_LISTED] > 4 and t.counts[SIZE] < t.rank - 1
+    a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < t.tally[N_CORNERS] else 0]
+    ends = _ends(t, a) & _ends(t, b) if many else 0
     for n in range(t.tally[N_LISTED]):
-        k = t.listed[n]
-        sign = UNKNOWN
-        if quick and t.members[SLOT, k >> 1] < 0:
-            sign = _score_sign_dd(t, k, error, length)
+        k, sign = t.listed[n], UNKNOWN
+        if many and t.members[SLOT, k >> 1] < 0 and (ends == 0 or _ends(t, k) & ends == 0):  # else zero by structure
+            if turn == UNKNOWN:
+                turn = enter_corner(t, a, b) if solve_words(t) else 0
+                error = enter_weights(t) if turn != 0 else np.inf
+            if turn != 0:
+                sign = sign_of_score(t, k, turn, error)
         if sign == UNKNOWN:
             sign = _sign(t, k, j)
         if sign == -1:
@@ -1033,7 +1003,7 @@ def _bound_all(t, unit, single, where, n):
 ONE, HALF, FEW = np.float32(1.0), np.float32(1.5), np.float32(8.0 * UNIT_32)
 """Numbers in single precision; where |s_i| is 4 errors or more, 1 / (|s_i| - error) is less than 1.5 / |s_i|."""
 
-HUGE, NEVER = np.float32(1e30), np.float32(1e32)
+HUGE, NOTHING = np.float32(1e30), np.float32(1e32)
 """More than all bounds; a value or error that says nothing."""
 
 
@@ -1042,7 +1012,7 @@ def _value_all(per_slope, rest, signs, inverse, target, value):
     """Bounds of all points. (These loops write to one array each, and do not branch: so they become vector instructions.)"""
     for i in range(per_slope.size):
         v = signs[i] * (target * inverse[i] - rest[i]) * per_slope[i]
-        value[i] = v if abs(v) < HUGE else NEVER
+        value[i] = v if abs(v) < HUGE else NOTHING
 
 
 @kernel
@@ -1051,7 +1021,7 @@ def _error_all(per_slope, inverse, value, es, e, e_target, error):
     for i in range(per_slope.size):
         size = abs(value[i])
         x = HALF * (e + e_target * inverse[i] + size * es) * per_slope[i] + FEW * size
-        error[i] = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NEVER
+        error[i] = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NOTHING
 
 
 @kernel
@@ -1059,7 +1029,7 @@ def _value_tied(per_slope, sway, signs, jitter, axis, anchor, per_sway, scale, v
     """Bounds of the tied points of an anchored pencil, from its origin on."""
     for i in range(sway.size):
         v, other = scale * signs[i] * (jitter[i] * per_sway - sway[i]) * per_slope[i], value[i]
-        v = v if abs(v) < HUGE else NEVER
+        v = v if abs(v) < HUGE else NOTHING
         value[i] = v if axis[i] == anchor else other
 
 
@@ -1069,7 +1039,7 @@ def _error_tied(per_slope, jitter, axis, anchor, per_sway, scale, value, es, e, 
     for i in range(per_slope.size):
         size, target = abs(value[i]), abs(jitter[i]) * per_sway
         x = HALF * (scale * (e + FEW * target) + size * es) * per_slope[i] + FEW * size
-        x, other = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NEVER, error[i] + e0 + FEW * size
+        x, other = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NOTHING, error[i] + e0 + FEW * size
         error[i] = x if axis[i] == anchor else other
 
 
@@ -1175,7 +1145,7 @@ def _drop_spanned(t):
         return False
     kept = 0
     for n in range(count):
-        if not is_orthogonal(t.rows[t.listed[n] >> 1], vector):
+        if not is_spanned(t, t.listed[n] >> 1):
             t.listed[kept] = t.listed[n]
             kept += 1
     t.tally[N_LISTED] = kept
@@ -1186,14 +1156,18 @@ def _drop_spanned(t):
 @kernel
 def _all_spanned(t):
     """Whether the rows of all points of I lie in the span of M, after ``_drop_spanned``: then D is zero."""
-    vector, count = t.residue[t.residue.shape[0] - 1], 0
+    count = 0
     for i in range(t.state.size):
         if t.state[i] == INSIDE:
             count += 1
-            if not is_orthogonal(t.rows[i], vector):
+            if not is_spanned(t, i):
                 return False
             t.tally[N_ZERO] += 1
     return count == t.counts[N_PULL] + t.counts[N_PULL + 1]  # else some are not candidates
+
+
+CROWDED = 32
+"""So many points whose bounds single precision does not tell apart: most of them are then in the span of M."""
 
 
 @kernel
@@ -1209,12 +1183,14 @@ def _reduce_pencil(t):
     else:
         sign_points(t)
         _list_tight(t, t.unit, t.single, t.everyone, t.everyone, t.state.size)
+    dropped = t.tally[N_LISTED] > CROWDED and _drop_spanned(t)
     for level in range(2 if t.counts[REFINED] == 1 else 1):
         n_lower, n_upper, n_unsure = _narrow(t, level == 1)
-    if (flat == UNKNOWN or n_unsure > 0) and t.tally[N_LISTED] > 0 and _drop_spanned(t):
+    if (flat == UNKNOWN or n_unsure > 0) and t.tally[N_LISTED] > 0 and (dropped or _drop_spanned(t)):
         if flat == UNKNOWN and _all_spanned(t):
             return CLOSED
-        n_lower, n_upper, n_unsure = _narrow(t, t.counts[REFINED] == 1)
+        if not dropped:
+            n_lower, n_upper, n_unsure = _narrow(t, t.counts[REFINED] == 1)
     if t.tally[N_LISTED] == 0:  # nor does it matter if D is zero
         return CLOSED
     if flat == 0 and n_unsure == 0 and n_lower <= 1 and n_upper <= 1:
@@ -1500,13 +1476,45 @@ def has_coarse(t):
 
 @kernel
 def _sharpen(t):
-    """Coarse corners, and those of others, anew from the refined maps."""
+    """Coarse corners, and those of others, anew from the refined maps. What is zero stays so: it may be of a side cut off."""
     n = t.tally[N_CORNERS]
     for j in range(n):
-        if _is_coarse(t.corner[0, j]) or t.edge[0, CHECKED, j] == TAKEN:
+        old, new = t.corner[0, j], t.corner[1, j]
+        if _is_coarse(old) or t.edge[0, CHECKED, j] == TAKEN:
             _make_corner(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
-            for c in range(6):
-                t.corner[0, j, c] = t.corner[1, j, c]
+            for c in range(3):
+                if old[c] != 0.0:
+                    old[c], old[3 + c] = new[c], new[3 + c]
+
+
+@kernel
+def _sharpen_tied(t):
+    """Corners that are coarse even so, from what is left of their entries without coefficients of the jitter that are zero."""
+    n = t.tally[N_CORNERS]
+    for j in range(n):
+        if _is_coarse(t.corner[0, j]) and solve_words(t):
+            _make_tied(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
+
+
+@kernel
+def _make_tied(t, j, a, b):
+    """The same for corner j. What double-double knows better stays, if both agree on the largest entry."""
+    old, new = t.corner[0, j], t.corner[1, j]
+    enter_corner(t, a, b)
+    x, ex = entry_of_corner(t.parts[2], P)
+    y, ey = entry_of_corner(t.parts[2], Q)
+    z, ez = entry_of_corner(t.parts[2], L)
+    for c, e in ((P, ex), (Q, ey), (L, ez)):
+        if e == 0.0 and old[c] != 0.0:  # a zero, but not one by structure
+            return
+    _store_corner(new, x, y, z, ex, ey, ez)
+    top = _top(new)
+    if not new[3 + top] < 0.5:  # of the largest entry, 1
+        return
+    mixed = _top(old) == top and new[3 + top] + old[3 + top] < 0.25 * COARSE
+    for c in range(3):
+        if not mixed or new[3 + c] * old[c] < old[3 + c] * new[c]:
+            old[c], old[3 + c] = new[c], new[3 + c]
 
 
 @kernel
@@ -1529,9 +1537,12 @@ def close_facet(t, hints):
     refine(t)
     t.tally[CROSS] = NO_CODE
     if outcome == ASKING:
-        return _attempt(t, hints)
-    _sharpen(t)
-    return CLOSED
+        outcome = _attempt(t, hints)
+    else:
+        _sharpen(t)
+    if outcome == CLOSED and t.counts[REFINED] == 1:
+        _sharpen_tied(t)
+    return outcome
 
 
 @kernel
@@ -1700,9 +1711,12 @@ def is_tie(t):
         return 0
     if t.counts[ANCHOR] >= 0 and _is_between_tied(t):
         return 1
-    if t.counts[REFINED] != 1:
+    if vanishes(t):
+        t.tally[N_ZERO] += 1
+        return 1
+    if t.counts[REFINED] == 0:
         refine(t)
-    return shrinks(t)
+    return shrinks(t) if t.counts[REFINED] == 1 else UNKNOWN
 
 
 @kernel

@@ -189,7 +189,7 @@ def make_near(data: Data, region: Region) -> tuple[Near, Data, Space]:
         np.zeros(size, np.int8), np.zeros(size, np.intp), np.full(n, -1), np.zeros(d), np.zeros(n), np.zeros(1),
         np.zeros(3), np.zeros(2, np.int64), make_memory(),
     )  # fmt: skip
-    return points, near, make_space(near, region)
+    return points, near, make_space(near, region)._replace(modular=np.zeros((0, d + 1), np.uint64))  # rows come and go
 
 
 @kernel
@@ -457,10 +457,8 @@ class Walker:
             self.answers = self.answers[: len(self.answers) if n == known else 0]
             if outcome == ASKING:
                 asked = self.space.asked[: self.space.tally[N_ASKED]]
-                new, n_zero = answer(self.exact, state, asked)
-                self.answers = more_answers(self.answers, new)
-                self.n_zero += n_zero
-                self.n_exact += asked.shape[0] - n_zero
+                self.answers = more_answers(self.answers, answer(self.exact, state, asked))
+                self.n_exact += asked.shape[0]
         return n, PUT_OFF
 
     def holds(self, state: States, line: int, goal: int) -> bool:
