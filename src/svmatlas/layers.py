@@ -878,13 +878,13 @@ def _crowd(task, arena):
 @kernel
 def _is_coarse_or_tie(task):
     """Does it take exact arithmetic to know the corners of the facet just closed, or whether it is a tie? Else, is it one?"""
-    if has_coarse(task):
-        return True, False
-    if is_far(task.corner[0], task.tally[N_CORNERS]):
-        tie = vanishes(task)
-        return not tie, tie
-    tie = is_tie(task)
-    return tie == UNKNOWN, tie == 1
+    coarse = has_coarse(task)
+    if coarse or is_far(task.corner[0], task.tally[N_CORNERS]):
+        if vanishes(task):
+            return False, True
+        if task.counts[REFINED] == -1:
+            return True, False
+    return False, is_tie(task) == 1
 
 
 @caller
