@@ -100,7 +100,7 @@ from svmatlas.polygon import (
 )
 from svmatlas.record import MEMORY, make_record
 from svmatlas.stopping import NEVER, Limit, Pace, Stopped
-from svmatlas.zeros import UNKNOWN, sum_words, vanishes
+from svmatlas.zeros import sum_words, vanishes
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -888,8 +888,8 @@ def _is_coarse_or_tie(task):
 
 
 @caller
-def _judge(data, region, space, states, drift, at, code, margin, tie, coarse):
-    """See whether thin facets with known edges are ties; where doubles cannot tell, as of ``coarse`` ones, the prime may."""
+def _judge(data, region, space, states, drift, at, code, margin, far, tie, coarse):
+    """See whether facets with known edges, thin or ``far`` ones, are ties; of ``coarse`` ones only integers can tell."""
     task = make_task(data, region, space)
     task.drift = drift
     edge = task.edge
@@ -901,17 +901,14 @@ def _judge(data, region, space, states, drift, at, code, margin, tie, coarse):
         margin[P], margin[Q] = 0, 0
         for i in range(state.size):
             margin[data.axis[i]] += state[i] == MARGIN
-        tie[f] = not coarse[f] and _is_between_tied(task, margin, edge[0, CODE, :n], edge[0, SIGN])
+        tie[f] = not far[f] and _is_between_tied(task, margin, edge[0, CODE, :n], edge[0, SIGN])
         if tie[f]:
             continue
         task.state, task.tally[N_CORNERS] = state, n
         sum_pull(data.rows, data.point, data.axis, state, task.pull)
         gather(task)
-        if vanishes(task):
-            tie[f], coarse[f] = True, False
-        elif not coarse[f]:
-            shrunk = shrinks(task) if trace_facet(task, n) else UNKNOWN
-            tie[f], coarse[f] = shrunk == 1, shrunk == UNKNOWN
+        tie[f] = vanishes(task) or (trace_facet(task, n) and shrinks(task) == 1)
+        coarse[f] = not tie[f] and task.counts[REFINED] == -1
 
 
 @entry
@@ -1125,9 +1122,9 @@ class Engine:
         self, region: Region, states: States, far: npt.NDArray[np.bool_], at: Ints, code: Int32, limit: Limit = NEVER
     ) -> npt.NDArray[np.bool_]:
         """Which of some whole facets with given edges, thin ones or far ones, are ties."""
-        tie, coarse, margin = np.zeros(len(states), dtype=bool), far.copy(), np.zeros(2, dtype=np.int32)
+        tie, coarse, margin = np.zeros(len(states), dtype=bool), np.zeros_like(far), np.zeros(2, dtype=np.int32)
         space, drift = make_space(self.data, region), drift_of(self.data, states.shape[1])
-        _judge(self.data, region, space, states, drift, at, code, margin, tie, coarse)
+        _judge(self.data, region, space, states, drift, at, code, margin, far, tie, coarse)
         if coarse.any():
             problem = self.exact_in(region, limit)
             for f in np.flatnonzero(coarse):

@@ -161,8 +161,8 @@ FIRST = np.int64(0)
 """The first corner, or number (a NumPy integer: see the columns in facet.py)."""
 
 NONE, ASK, ALL_CLEAR = -1, -2, -3
-"""Answers of a check that names no line: the corner is good; it has questions; it is good, and no score is close to its line, be
-it by the jitter. (Sides are never named.)"""
+"""Answers of a check that names no line: the corner is good; it has questions; it is good, and no score is as close to its line
+as the jitter is. (Sides are never named.)"""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -1547,7 +1547,7 @@ def close_facet(t, hints):
 
 @kernel
 def trace_facet(t, n):
-    """The polygon of one partition whose n edges are in ``t``, in order, by double-double; False if that is not enough."""
+    """The polygon of one partition whose n edges are in ``t``, in order, by double-double; False if that fails."""
     if not solve_maps(t):
         return False
     tabulate_margin(t)
@@ -1558,7 +1558,7 @@ def trace_facet(t, n):
         _make_corner(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
         for c in range(6):
             t.corner[0, j, c] = t.corner[1, j, c]
-    return t.counts[REFINED] == 1 and not has_coarse(t)
+    return t.counts[REFINED] == 1
 
 
 # ----------------------------------------------------------------------------------------------------------------------

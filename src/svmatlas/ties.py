@@ -262,9 +262,10 @@ def _cross_dd(a, b, c):
 
 
 @kernel
-def _is_zero(old, new, i, c):
-    """Is entry c of corner i zero without jitter?"""
-    return abs(new[i, c]) <= TIED * abs(old[i, c])
+def _are_zero(old, new, i, p, q):
+    """Are entries p and q of corner i zero without jitter? One may be of second order in it, so that rounding is left."""
+    least = ROUNDING * max(abs(old[i, p]), abs(old[i, q]))
+    return abs(new[i, p]) <= max(TIED * abs(old[i, p]), least) and abs(new[i, q]) <= max(TIED * abs(old[i, q]), least)
 
 
 @kernel
@@ -272,8 +273,8 @@ def _has_no_length(old, new, i, j):
     """Do two corners become one without jitter? Each ratio of two entries by itself, for they differ in size."""
     for c in range(3):
         p, q = (c + 1) % 3, (c + 2) % 3
-        if _is_zero(old, new, i, p) and _is_zero(old, new, i, q) and _is_zero(old, new, j, p) and _is_zero(old, new, j, q):
-            continue  # both are the corner of the triangle where these are zero
+        if _are_zero(old, new, i, p, q) and _are_zero(old, new, j, p, q):  # both are in the corner of the triangle there
+            return True
         left, size = _cross_dd(new[i], new[j], c)
         moved = _cross_dd(old[i], new[i], c)[0] + _cross_dd(old[j], new[j], c)[0]
         if left > TIED * moved + ROUNDING * size:
