@@ -12,7 +12,7 @@ from sklearn.svm import SVC
 import svmatlas
 from svmatlas.kernels import Kernel
 from svmatlas.problem import make_problem
-from tests import cases
+from tests import cases, facts
 
 C_POS, C_NEG = np.exp(np.random.default_rng(7).uniform(np.log(1e-3), np.log(1e3), (2, 50)))
 
@@ -26,7 +26,7 @@ def sparse(n, d, density, seed=0):
 
 def same(a, b, X, Y=None):
     """Two atlases have the same facets and decide alike."""
-    assert (a.n_facets, a.n_edges - a.facet_is_tie.sum()) == (b.n_facets, b.n_edges - b.facet_is_tie.sum())
+    facts.assert_same(a, b)
     alike(a, b, X, Y)
 
 

@@ -278,7 +278,7 @@ def test_exact_arithmetic_is_stopped(small):
     _, _, atlas = small
     problem = ExactProblem(atlas._problem.data, atlas._region, limit=Limit(0.0))
     with pytest.raises(Stopped):
-        ExactFacet(problem, atlas._states(np.array([5]))[0])
+        ExactFacet(problem, atlas._split_states(np.array([5]))[0])
     with pytest.raises(Stopped):
         solve_integer([[1]], [[1]], Limit(0.0).check)
 

@@ -156,7 +156,8 @@ def _step(at, f, k, n):
 def _find_doubtful(vertices, at, corner, edges, behind, tie):
     """Pieces that may have ties: those beside a piece without area, with a short edge, or with one where others go straight on.
 
-    Behind an edge that the jitter made all is as before it, so the other edges go straight on at its ends.
+    Behind an edge that the jitter made all is as before it, so the other edges go straight on at its ends; at one of them
+    only if the other is in a corner of the region.
     """
     out = np.zeros(tie.size, np.bool_)
     for f in range(tie.size):
@@ -171,7 +172,8 @@ def _find_doubtful(vertices, at, corner, edges, behind, tie):
             if g > f and not tie[g] and not (out[f] and out[g]):
                 j = _place_of(edges, at, g, edges[k])
                 x, y = vertices[corner[_step(at, f, k, 1)]], vertices[corner[_step(at, g, j, -2)]]
-                if _is_straight(x, v, y):
+                z, u = vertices[corner[_step(at, f, k, -2)]], vertices[corner[_step(at, g, j, 1)]]
+                if _is_straight(x, v, y) or _is_straight(z, w, u):
                     out[f] = out[g] = True
     return out
 
@@ -252,8 +254,18 @@ def _cross_dd(a, b, c):
 
 
 @kernel
+def _vanishes(old, new, i, c):
+    """Do all costs of a corner but cost c vanish without jitter? Their ratio is then one of zeros."""
+    a, b = (c + 1) % 3, (c + 2) % 3
+    return abs(new[i, a]) <= TIED * abs(old[i, a]) and abs(new[i, b]) <= TIED * abs(old[i, b])
+
+
+@kernel
 def _has_no_length(old, new, i, j):
     """Do two corners become one without jitter? Each ratio of two costs by itself: they differ in size."""
+    for c in range(3):
+        if _vanishes(old, new, i, c) and _vanishes(old, new, j, c):  # both in a corner of the triangle of costs
+            return True
     for c in range(3):
         left, size = _cross_dd(new[i], new[j], c)
         moved = _cross_dd(old[i], new[i], c)[0] + _cross_dd(old[j], new[j], c)[0]
@@ -666,7 +678,7 @@ def _find_events(split: Split, facets: _Facets, pairs: Ints, event: Ints) -> tup
 
     ``event`` is the code that was crossed, or SEVERAL: where no point is tied it is the only one.
     """
-    is_tied = np.diff(facets.tied_at) > 0
+    is_tied = (np.diff(facets.tied_at) > 0) | (np.diff(facets.member_at) > 1)  # what M of one piece holds is tied in others
     unknown = np.flatnonzero((event == SEVERAL) | is_tied[pairs].any(axis=1))
     counts, codes = np.ones(len(pairs), dtype=np.intp), [np.empty(0, dtype=np.int32)]
     for part in np.array_split(unknown, unknown.size // CHUNK + 1):
@@ -714,9 +726,11 @@ def unite(data: Data, region: Region, words: Words, split: Split, pool: Executor
     mesh = split.mesh
     tie = split.tie & ~split.tie.all()  # where there is nothing else, a tie is better than nothing
     beside = behind(mesh)
-    doubtful = _find_doubtful(mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, beside, tie)
-    doubtful |= split.kind == CROWDED
-    looked = _look_at_all(data, region, words, split, np.flatnonzero(doubtful & ~tie), pool)
+    looked = _look_where_doubtful(data, region, words, split, beside, tie, pool)
+    flat = np.add.reduceat(~looked.collapsed, mesh.facet_at[:-1]) < 3  # up to rounding of the data
+    if flat.any() and not (tie | flat).all():
+        tie |= flat
+        looked = _look_where_doubtful(data, region, words, split, beside, tie, pool)
     if not tie.any() and not looked.collapsed.any() and looked.tied.size == 0:
         return untied(split)
     facets, group = _group(looked, tie)
@@ -726,6 +740,16 @@ def unite(data: Data, region: Region, words: Words, split: Split, pool: Executor
     )
     at, ring = _assemble(mesh.vertices, mesh.facet_at, mesh.facet_vertices, beyond, event, facets.member_at, facets.members)
     return _number(region, split, facets, group, _Rings(at, *ring), pool)
+
+
+def _look_where_doubtful(
+    data: Data, region: Region, words: Words, split: Split, beside: Int32, tie: Bools, pool: Executor
+) -> Looked:
+    """What the pieces are without jitter that may have ties."""
+    mesh = split.mesh
+    doubtful = _find_doubtful(mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, beside, tie)
+    doubtful |= split.kind == CROWDED
+    return _look_at_all(data, region, words, split, np.flatnonzero(doubtful & ~tie), pool)
 
 
 def behind(mesh: Mesh) -> Int32:

@@ -436,8 +436,8 @@ def _bring_up_to_date(k, now, one, place):
 def _walk_layers(root, end, at, place, around, walk, mesh):
     """Go on through the facets in the order of their layers, as the four steps of layers.py name them, up to that number.
 
-    A facet names those behind its edges, and those opposite to the vertices that no facet had before it: the one of the
-    facets around a vertex which is neither the facet nor a neighbour.
+    A facet names those behind its edges, and those opposite to its vertices: the one of the facets around a vertex which is
+    neither the facet nor a neighbour.
     """
     counts, number = walk.counts, walk.number
     if counts[NAMED] == 0:
@@ -454,10 +454,9 @@ def _walk_layers(root, end, at, place, around, walk, mesh):
         walk.edge_at[f + 1] = walk.edge_at[f] + n_new
         for k in range(first, end_of):
             w = place[k, VERTEX]
-            if around[w, NUMBER] >= 0:
-                continue
-            around[w, NUMBER], walk.vertex[v] = v, w
-            v += 1
+            if around[w, NUMBER] < 0:
+                around[w, NUMBER], walk.vertex[v] = v, w
+                v += 1
             following = k + 1 if k + 1 < end_of else first
             h, others = around[w, FACETS] ^ g, around[w, COUNT] - 1
             for other in (place[k, BEHIND], place[following, BEHIND]):
