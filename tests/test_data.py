@@ -25,8 +25,9 @@ def sparse(n, d, density, seed=0):
 
 
 def same(a, b, X, Y=None):
-    """Two atlases have the same facets and decide alike."""
-    facts.assert_same(a, b)
+    """Two atlases have the same facets and decide alike; of several equal rows in the first one stands in the second."""
+    n, m = (atlas._problem.point.size for atlas in (a, b))
+    facts.assert_same(a, b, facts.Change(rows=[list(range(i, n, m)) for i in range(m)]))
     alike(a, b, X, Y)
 
 

@@ -137,6 +137,10 @@ def with_header(saved, change):
         (lambda h: h.update(arrays=[]), "no atlas that this version can read"),
         (lambda h: h["parameters"].update(rank=9), "do not belong together"),
         (lambda h: h["arrays"].pop("mesh.vertices"), "no atlas that this version can read"),
+        (lambda h: h["arrays"].pop("split.vertices"), "no atlas that this version can read"),
+        (lambda h: h["arrays"].pop("canonical.tied"), "no atlas that this version can read"),
+        (lambda h: h["arrays"].update({"canonical.piece": h["arrays"]["canonical.tied"]}), "do not belong together"),
+        (lambda h: h["arrays"].update({"split.facet_parent": h["arrays"]["split.facet_layer"]}), "do not belong together"),
         (lambda h: h["parameters"].pop("bias"), "no atlas that this version can read"),
         (lambda h: h["arrays"]["mesh.vertices"].update(type="|O"), "no atlas that this version can read"),
         (lambda h: h["arrays"]["mesh.vertices"].update(shape=[10**9, 3]), "no atlas that this version can read"),
@@ -210,12 +214,13 @@ def test_tables(small, tmp_path):
     np.testing.assert_array_equal(vertices.select("p", "q", "l").to_numpy(), atlas.vertices)
     np.testing.assert_array_equal(edges.select("left_facet", "right_facet").to_numpy(), atlas.edge_facets)
     assert facets["vertices"][7].to_list() == atlas.facet_vertices[atlas.facet_at[7] : atlas.facet_at[8]].tolist()
-    assert facets["is_tie"].sum() == atlas.facet_is_tie.sum()
+    for column, k in (("rows", 0), ("types", 1)):
+        assert edges[column].to_list() == [part.tolist() for part in np.split(atlas.edge_events[:, k], atlas.edge_at[1:-1])]
     for name, table in (("vertices", vertices), ("edges", edges), ("facets", facets)):
         with open(tmp_path / "csv" / f"{name}.csv", newline="") as file:
             head, *lines = csv.reader(file)
         assert head == table.columns
         assert len(lines) == table.height
-    assert lines[7][4].split() == [str(v) for v in facets["vertices"][7]]
+    assert lines[7][head.index("vertices")].split() == [str(v) for v in facets["vertices"][7]]
     with pytest.raises(ValueError, match="format must be"):
         atlas.export(tmp_path, "xlsx")

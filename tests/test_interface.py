@@ -204,7 +204,8 @@ def test_max_facets(limit, small):
     assert not report.complete
     assert report.n_open_edges > 0
     assert report.coverage < 1
-    assert atlas.facet_layer.size == limit
+    assert atlas._canonical.split.tie.size == limit
+    assert 0 < atlas.n_facets <= limit
     np.testing.assert_array_equal(atlas.coef(1e-4, 1e-4), whole.coef(1e-4, 1e-4))
     with pytest.raises(ValueError, match="outside the explored part"):
         atlas.coef(1e5, 1e5)
@@ -212,7 +213,7 @@ def test_max_facets(limit, small):
 
 def test_exactly_enough_facets_is_complete(small):
     A, y, whole = small
-    assert svmatlas.explore(A, y, max_facets=whole.facet_layer.size).complete
+    assert svmatlas.explore(A, y, max_facets=whole._canonical.split.tie.size).complete
 
 
 @pytest.mark.usefixtures("small")  # which compiles
@@ -248,7 +249,7 @@ def test_progress_bar(small, capsys):
     A, y, whole = small
     svmatlas.explore(A, y, progress=True)
     text = capsys.readouterr().err
-    assert f"{whole.facet_layer.size} facets" in text
+    assert f"{whole._canonical.split.tie.size} facets" in text
     assert "tile 1 of 1" in text
 
 

@@ -16,6 +16,7 @@ from svmatlas.walk import state_at
 from tests import cases
 from tests.facts import cut_finely
 
+
 def assert_same(one, other):
     """Bit for bit in all that is not a number of the plane, and there up to rounding: the map of the data, and its pieces."""
     a, b = one._canonical, other._canonical

@@ -263,7 +263,7 @@ def _canonical(arrays: dict[str, Array]) -> Canonical:
     """The map of the data; that of the jittered data if there is no other."""
     mesh = Mesh(**{name: arrays[f"split.{name}"] for name in Mesh._fields})
     split = Split(mesh, **{name: arrays[f"split.{name}"] for name in Split._fields[1:]})
-    if "mesh.vertices" not in arrays:
+    if not any(name.startswith(("mesh.", "canonical.")) for name in arrays):
         return untied(split)
     whole = Mesh(**{name: arrays[f"mesh.{name}"] for name in Mesh._fields})
     return Canonical(split, whole, **{name: arrays[f"canonical.{name}"] for name in Canonical._fields[2:]})

@@ -11,10 +11,12 @@ import numpy.typing as npt
 
 from svmatlas.atlas import Atlas
 from svmatlas.budget import Estimate, samples
+from svmatlas.canonical import unite
 from svmatlas.mesh import Joiner
 from svmatlas.problem import Bounds, check_bounds, make_problem, make_region, make_tile
 from svmatlas.stopping import Limit, check_budget, stoppable
 from svmatlas.survey import RAY_SHARE, Surveyor
+from svmatlas.threads import make_pool
 
 SPREAD = 1.0
 """Least standard deviation of the facets of tiles, relative to their mean, that is assumed: a few are alike by chance."""
@@ -78,10 +80,13 @@ def _atlas_of(surveyor: Surveyor, tile: Bounds, depth: int, limit: Limit) -> Atl
         return facets
     limit.check()
     surveyor.remember(tile, facets)
-    joiner = Joiner(engine, make_region(tile, problem.cost_exponent), facets.start)
+    region = make_region(tile, problem.cost_exponent)
+    joiner = Joiner(engine, region, facets.start)
     joiner.add(facets._replace(code=_by_side(facets.code, make_tile(tile, problem.cost_exponent, surveyor.region).name)))
     counts = {name: count - before[name] for name, count in engine.counts.items()}
-    return Atlas(problem, tile, joiner.finish(), True, counts)
+    with make_pool(1) as pool:
+        canonical = unite(problem.data, region, engine.words, joiner.finish(pool), pool)
+    return Atlas(problem, tile, canonical, True, counts)
 
 
 def _by_side(code: npt.NDArray[np.int32], names: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
