@@ -1,4 +1,4 @@
-"""The map is a fact of the data, also of tied ones: whatever the seed, the start, the order of rows, the tiles, the threads."""
+"""The map is a fact of the data, also of tied ones: whatever the seed, the start, the rows' order, the tiles, the threads."""
 
 from __future__ import annotations
 
