@@ -92,6 +92,7 @@ def test_random_tied_data_have_one_map(first):
         138, 416,  # edges at infinity that end in a corner of the triangle of costs with and without jitter
         770, 1472,  # a facet whose first piece has all tied rows in M, and others not
         1012, 1155, 1481,  # pieces that the jitter made, along a line out to infinity
+        13901,  # edges there whose ends have costs of second order in the jitter
         1119,  # four facets around a vertex on an axis
     ],
 )  # fmt: skip

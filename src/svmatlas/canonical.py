@@ -257,7 +257,8 @@ def _cross_dd(a, b, c):
 def _vanishes(old, new, i, c):
     """Do all costs of a corner but cost c vanish without jitter? Their ratio is then one of zeros."""
     a, b = (c + 1) % 3, (c + 2) % 3
-    return abs(new[i, a]) <= TIED * abs(old[i, a]) and abs(new[i, b]) <= TIED * abs(old[i, b])
+    least = ROUNDING * max(abs(old[i, a]), abs(old[i, b]))  # of second order in the jitter
+    return abs(new[i, a]) <= max(TIED * abs(old[i, a]), least) and abs(new[i, b]) <= max(TIED * abs(old[i, b]), least)
 
 
 @kernel
