@@ -17,6 +17,10 @@ from svmatlas import FileError, files
 from tests import cases
 
 LARGE = np.random.default_rng(0).normal(size=(12, 40))
+ARRAYS = [
+    "vertices", "edge_at", "edge_events", "edge_facets", "edge_vertices", "facet_layer", "facet_parent", "facet_at",
+    "facet_edges", "facet_vertices",
+]  # fmt: skip
 
 
 def labels(n, kind):
@@ -29,12 +33,13 @@ def labels(n, kind):
         (LARGE[:, :3], {"region": ((0.1, 2.0), (0.0, np.inf)), "sample_weight": np.arange(12) // 3}),
         (LARGE[:, :3], {"max_facets": 100}),
         (LARGE[:, :3], {"standardize": True, "feature_names": ["a", "b", "ü"]}),
+        (np.round(LARGE[:, :2]), {}),
         (LARGE, {"bias": 0.3}),
         (sp.csr_array(LARGE * (LARGE > 1)), {}),
         (LARGE, {"kernel": "rbf"}),
         (LARGE @ LARGE.T, {"kernel": "precomputed"}),
     ],
-    ids=["region", "partial", "standardized", "wide", "sparse", "rbf", "precomputed"],
+    ids=["region", "partial", "standardized", "tied", "wide", "sparse", "rbf", "precomputed"],
 )
 @pytest.mark.parametrize("kind", ["numbers", "text"])
 def test_an_atlas_comes_back_as_it_was(X, arguments, kind, tmp_path):
@@ -45,8 +50,10 @@ def test_an_atlas_comes_back_as_it_was(X, arguments, kind, tmp_path):
     assert other.region == atlas.region
     assert other.columns.names == atlas.columns.names
     np.testing.assert_array_equal(other.classes_, atlas.classes_)
-    for name in ("vertices", "edge_events", "edge_facets", "edge_vertices", "facet_layer", "facet_parent", "facet_at"):
+    for name in ARRAYS:
         np.testing.assert_array_equal(getattr(other, name), getattr(atlas, name))
+    facets = np.arange(atlas.n_facets)
+    np.testing.assert_array_equal(other._states(facets), atlas._states(facets))
     costs = [0.1, 0.5], [1e-3, 0.01]
     np.testing.assert_array_equal(other.alpha(*costs), atlas.alpha(*costs))
     np.testing.assert_array_equal(other.decision_function(X, *costs), atlas.decision_function(X, *costs))
@@ -120,7 +127,7 @@ def with_header(saved, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda h: h.update(format=1), "has format 1, this version of svmatlas reads format 2: explore again"),
+        (lambda h: h.update(format=1), "has format 1, this version of svmatlas reads format 3: explore again"),
         (lambda h: h["parameters"].update(names=["a"]), "no atlas that this version can read"),
         (lambda h: h["arrays"].update({"columns.scale": h["arrays"]["mesh.facet_layer"]}), "do not belong together"),
         (lambda h: h["arrays"]["mesh.vertices"].update(shape=[2**33, 2**31]), "no atlas that this version can read"),
@@ -130,6 +137,10 @@ def with_header(saved, change):
         (lambda h: h.update(arrays=[]), "no atlas that this version can read"),
         (lambda h: h["parameters"].update(rank=9), "do not belong together"),
         (lambda h: h["arrays"].pop("mesh.vertices"), "no atlas that this version can read"),
+        (lambda h: h["arrays"].pop("split.vertices"), "no atlas that this version can read"),
+        (lambda h: h["arrays"].pop("canonical.tied"), "no atlas that this version can read"),
+        (lambda h: h["arrays"].update({"canonical.piece": h["arrays"]["canonical.tied"]}), "do not belong together"),
+        (lambda h: h["arrays"].update({"split.facet_parent": h["arrays"]["split.facet_layer"]}), "do not belong together"),
         (lambda h: h["parameters"].pop("bias"), "no atlas that this version can read"),
         (lambda h: h["arrays"]["mesh.vertices"].update(type="|O"), "no atlas that this version can read"),
         (lambda h: h["arrays"]["mesh.vertices"].update(shape=[10**9, 3]), "no atlas that this version can read"),
@@ -155,7 +166,7 @@ def test_a_header_nested_beyond_all_measure(saved, tmp_path):
 def test_the_header_says_what_is_in_the_file(saved):
     length = int.from_bytes(saved[8:16], "little")
     header = json.loads(saved[files.PREFIX : files.PREFIX + length])
-    assert header["format"] == 2
+    assert header["format"] == 3
     assert header["package"] == f"svmatlas {svmatlas.__version__}"
     assert header["parameters"]["region"] == [[0.0, None], [0.0, None]]
     assert len(header["data"]) == 64
@@ -203,12 +214,13 @@ def test_tables(small, tmp_path):
     np.testing.assert_array_equal(vertices.select("p", "q", "l").to_numpy(), atlas.vertices)
     np.testing.assert_array_equal(edges.select("left_facet", "right_facet").to_numpy(), atlas.edge_facets)
     assert facets["vertices"][7].to_list() == atlas.facet_vertices[atlas.facet_at[7] : atlas.facet_at[8]].tolist()
-    assert facets["is_tie"].sum() == atlas.facet_is_tie.sum()
+    for column, k in (("rows", 0), ("types", 1)):
+        assert edges[column].to_list() == [part.tolist() for part in np.split(atlas.edge_events[:, k], atlas.edge_at[1:-1])]
     for name, table in (("vertices", vertices), ("edges", edges), ("facets", facets)):
         with open(tmp_path / "csv" / f"{name}.csv", newline="") as file:
             head, *lines = csv.reader(file)
         assert head == table.columns
         assert len(lines) == table.height
-    assert lines[7][4].split() == [str(v) for v in facets["vertices"][7]]
+    assert lines[7][head.index("vertices")].split() == [str(v) for v in facets["vertices"][7]]
     with pytest.raises(ValueError, match="format must be"):
         atlas.export(tmp_path, "xlsx")

@@ -164,8 +164,8 @@ def test_decision_values_satisfy_the_partition(small):
         score = np.where(y == 1, 1, -1) * (A @ atlas.coef(C_pos, C_neg) + atlas.intercept(C_pos, C_neg))
         margin, inside, outside = atlas.partition(atlas.locate(C_pos, C_neg))
         np.testing.assert_allclose(score[margin], 1, rtol=1e-9)
-        assert np.all(score[inside] < 1 + 1e-9)  # at costs (30, 0.1) all positives are tied on the margin
-        assert np.all(score[outside] > 1 - 1e-9)
+        assert np.all(score[inside] < 1 - 1e-9)
+        assert np.all(score[outside] > 1 + 1e-9)
         alpha, cost = atlas.alpha(C_pos, C_neg), np.where(y == 1, C_pos, C_neg)
         np.testing.assert_array_equal(alpha[outside], 0)
         np.testing.assert_allclose(alpha[inside], cost[inside])
@@ -179,12 +179,15 @@ def test_flat_arrays_hang_together(small):
     for f in (0, 7, F - 1):
         places = slice(atlas.facet_at[f], atlas.facet_at[f + 1])
         np.testing.assert_allclose(atlas.vertices[atlas.facet_vertices[places]], atlas.polygon(f))
+    assert atlas.edge_at[0] == 0
+    assert atlas.edge_at[-1] == len(atlas.edge_events)
     for e in np.flatnonzero(atlas.edge_facets[:, 1] >= 0)[::97]:
-        row, kind = atlas.edge_events[e]
         a, b = (atlas.partition(f) for f in atlas.edge_facets[e])
-        place = [next(k for k, rows in enumerate(p) if row in rows) for p in (a, b)]
-        assert sorted(place) == [0, 2 if kind == 0 else 1]
-        assert len(set(a.margin) ^ set(b.margin)) == 1
+        events = atlas.edge_events[atlas.edge_at[e] : atlas.edge_at[e + 1]]
+        for row, kind in events:
+            place = [next(k for k, rows in enumerate(p) if row in rows) for p in (a, b)]
+            assert sorted(place) == [0, 2 if kind == 0 else 1]
+        assert set(a.margin) ^ set(b.margin) == set(events[:, 0])
     assert atlas.facet_parent[0] == -1
     assert np.all(atlas.facet_layer[atlas.facet_parent[1:]] == atlas.facet_layer[1:] - 1)
     assert atlas.n_layers == atlas.facet_layer.max() + 1
@@ -201,7 +204,8 @@ def test_max_facets(limit, small):
     assert not report.complete
     assert report.n_open_edges > 0
     assert report.coverage < 1
-    assert atlas.facet_layer.size == limit
+    assert atlas._canonical.split.tie.size == limit
+    assert 0 < atlas.n_facets <= limit
     np.testing.assert_array_equal(atlas.coef(1e-4, 1e-4), whole.coef(1e-4, 1e-4))
     with pytest.raises(ValueError, match="outside the explored part"):
         atlas.coef(1e5, 1e5)
@@ -209,7 +213,7 @@ def test_max_facets(limit, small):
 
 def test_exactly_enough_facets_is_complete(small):
     A, y, whole = small
-    assert svmatlas.explore(A, y, max_facets=whole.facet_layer.size).complete
+    assert svmatlas.explore(A, y, max_facets=whole._canonical.split.tie.size).complete
 
 
 @pytest.mark.usefixtures("small")  # which compiles
@@ -245,14 +249,14 @@ def test_progress_bar(small, capsys):
     A, y, whole = small
     svmatlas.explore(A, y, progress=True)
     text = capsys.readouterr().err
-    assert f"{whole.facet_layer.size} facets" in text
+    assert f"{whole._canonical.split.tie.size} facets" in text
     assert "tile 1 of 1" in text
 
 
 def test_locate_finds_the_facet_that_holds_the_costs(small):
     _, _, atlas = small
     rng = np.random.default_rng(1)
-    for f in rng.choice(np.flatnonzero(~atlas.facet_is_tie), 100, replace=False):
+    for f in rng.choice(atlas.n_facets, 100, replace=False):
         corners = atlas.polygon(f)
         p, q, l = (corners / corners.sum(axis=1, keepdims=True)).mean(axis=0)
         assert atlas.locate(p / l, q / l) == f

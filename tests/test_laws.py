@@ -12,18 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import svmatlas
-from tests import cases, reference
-
-
-def partitions(atlas):
-    """All partitions of true facets as strings of M, I and O."""
-    out = set()
-    for f in np.flatnonzero(~atlas.facet_is_tie):
-        letters = np.empty(atlas.alpha(0.0, 0.0).size, dtype="<U1")
-        for letter, rows in zip("MIO", atlas.partition(f), strict=True):
-            letters[rows] = letter
-        out.add("".join(letters))
-    return out
+from tests import cases, facts, reference
 
 
 def generic(n, d, seed):
@@ -38,12 +27,17 @@ def integers(n, d, seed):
     return rng.integers(-99, 100, size=(n, d)).astype(float) / 64, np.arange(n) % 2
 
 
+def lattice_of_15():
+    """Points of a lattice, all different."""
+    return np.array([(i, j) for i in range(5) for j in range(3)], dtype=float), np.arange(15) * 7 % 3 % 2
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_exact_rationals_give_the_same_facets(seed):
     X, y = integers(6, 7, seed)
     atlas = svmatlas.explore(X, y)
-    assert partitions(atlas) == reference.explore(X, 2 * y - 1, 1.0)
-    assert not atlas.facet_is_tie.any()
+    assert set(facts.names(atlas)) == reference.explore(X, 2 * y - 1, 1.0)
+    assert not atlas._canonical.split.tie.any()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -89,42 +83,30 @@ def ppopt_regions(X, y, high):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_count_depends_on_the_data_only(seed):
+def test_the_map_depends_on_the_data_only(seed):
     X, y = generic(12, 14, seed)
-    expected = svmatlas.explore(X, y)
+    plain = svmatlas.explore(X, y)
     order = np.random.default_rng(seed).permutation(len(y))
-    for other in (
-        svmatlas.explore(X, y, random_state=seed + 100),
-        svmatlas.explore(X, y, start=(0.7, 0.2)),
-        svmatlas.explore(X, y, start=(50.0, 1e-3)),
-        svmatlas.explore(X[order], y[order]),
-        svmatlas.explore(X, y, n_jobs=2),
-    ):
-        assert (other.n_facets, other.n_edges, other.n_vertices) == (expected.n_facets, expected.n_edges, expected.n_vertices)
-
-
-@pytest.mark.parametrize("case", [cases.iris, cases.binary, cases.separable], ids=lambda case: case.__name__)
-def test_start_does_not_change_the_map(case):
-    X, y = case()
-    a, b = svmatlas.explore(X, y), svmatlas.explore(X, y, start=(1.0, 3.0))
-    assert (a.n_facets, a.n_edges, a.n_vertices) == (b.n_facets, b.n_edges, b.n_vertices)
-    assert sorted(map(len, np.split(a.facet_edges, a.facet_at[1:-1]))) == sorted(
-        map(len, np.split(b.facet_edges, b.facet_at[1:-1]))
-    )
+    facts.assert_same(plain, svmatlas.explore(X, y, random_state=seed + 100))
+    facts.assert_same(plain, svmatlas.explore(X, y, start=(0.7, 0.2)), layers=False)
+    facts.assert_same(plain, svmatlas.explore(X, y, start=(50.0, 1e-3)), layers=False)
+    facts.assert_same(plain, svmatlas.explore(X[order], y[order]), facts.Change(rows=order[:, None].tolist()))
+    facts.assert_same(plain, svmatlas.explore(X, y, n_jobs=2))
 
 
 def test_threads_do_not_change_the_map():
     X, y = cases.iris()
     a, b = svmatlas.explore(X, y, n_jobs=1), svmatlas.explore(X, y, n_jobs=2)
-    for name in ("edge_events", "edge_facets", "edge_vertices", "facet_layer", "facet_parent", "facet_at", "facet_edges"):
+    for name in (
+        "edge_at", "edge_events", "edge_facets", "edge_vertices", "facet_layer", "facet_parent", "facet_at", "facet_edges",
+    ):  # fmt: skip
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
 
 
 def test_swapping_labels_mirrors_the_plane():
     X, y = generic(20, 4, 1)
     a, b = svmatlas.explore(X, y), svmatlas.explore(X, 1 - y)
-    assert a.n_vertices == b.n_vertices
-    np.testing.assert_allclose(sorted(a.vertices[:, 0].tolist()), sorted(b.vertices[:, 1].tolist()), rtol=1e-9, atol=1e-12)
+    facts.assert_same(a, b, facts.Change(mirrored=True))
     np.testing.assert_allclose(a.coef(0.3, 2.0), -b.coef(2.0, 0.3), rtol=1e-10)
     np.testing.assert_allclose(a.intercept(0.3, 2.0), -b.intercept(2.0, 0.3), rtol=1e-10)
 
@@ -133,18 +115,21 @@ def test_swapping_labels_mirrors_the_plane():
 def test_scaling_the_data_scales_the_costs(s):
     X, y = generic(20, 4, 2)
     a, b = svmatlas.explore(X, y), svmatlas.explore(X * s, y, bias=s)
-    assert (a.n_facets, a.n_edges) == (b.n_facets, b.n_edges)
+    facts.assert_same(a, b, facts.Change(costs=s**2))
     np.testing.assert_allclose(a.coef(0.3, 2.0), s * b.coef(0.3 / s**2, 2.0 / s**2), rtol=1e-9)
     np.testing.assert_allclose(a.alpha(0.3, 2.0), s**2 * b.alpha(0.3 / s**2, 2.0 / s**2), rtol=1e-9, atol=1e-12)
 
 
-def test_weight_two_is_a_repeated_row():
-    X, y = generic(15, 4, 3)
+@pytest.mark.parametrize("case", [lambda: generic(15, 4, 3), lattice_of_15], ids=["generic", "lattice"])
+def test_weight_two_is_a_repeated_row(case):
+    X, y = case()
     weight = np.ones(15)
     weight[[2, 7]] = 2
     a = svmatlas.explore(X, y, sample_weight=weight)
     b = svmatlas.explore(np.vstack([X, X[[2, 7]]]), np.r_[y, y[[2, 7]]])
-    assert (a.n_facets, a.n_edges, a.n_vertices) == (b.n_facets, b.n_edges, b.n_vertices)
+    stands_for = [[i] for i in range(15)]
+    stands_for[2], stands_for[7] = [2, 15], [7, 16]
+    facts.assert_same(b, a, facts.Change(rows=stands_for))
     np.testing.assert_allclose(a.coef(0.4, 1.5), b.coef(0.4, 1.5), rtol=1e-12)
     shared = b.alpha(0.4, 1.5)
     np.testing.assert_allclose(shared[[2, 7]], shared[[15, 16]])
@@ -157,7 +142,7 @@ def test_zero_weight_drops_a_row():
     weight[4] = 0
     a = svmatlas.explore(X, y, sample_weight=weight)
     b = svmatlas.explore(np.delete(X, 4, axis=0), np.delete(y, 4))
-    assert a.n_facets == b.n_facets
+    facts.assert_same(a, b, facts.Change(rows=[[i] for i in range(15) if i != 4]))
     assert a.alpha(1.0, 1.0)[4] == 0
     assert all(4 not in rows for rows in a.partition(3))
 
@@ -223,8 +208,9 @@ def test_anchor_is_only_a_shortcut(n, d, bias, monkeypatch):
 
     monkeypatch.setattr(module, "make_problem", without_anchor)
     slow = svmatlas.explore(X, y, bias=bias)
-    assert slow.facet_is_tie.sum() > n
+    splits = [atlas._canonical.split for atlas in (quick, slow)]
+    assert splits[1].tie.sum() > n
     assert slow.n_refined > 10 * quick.n_refined
-    facets = np.arange(slow.facet_layer.size)
-    named = [{(a, b.tobytes()) for a, b in zip(m.facet_is_tie, m._states(facets), strict=True)} for m in (quick, slow)]
+    named = [{(a, b.tobytes()) for a, b in zip(m.tie, m.states(np.arange(m.tie.size)), strict=True)} for m in splits]
     assert named[0] == named[1]
+    facts.assert_same(quick, slow)

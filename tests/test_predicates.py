@@ -169,16 +169,17 @@ def test_ties_by_exact_arithmetic(bits, monkeypatch):
     """Facets are ties if less than a quarter is left of them with less jitter, by rationals; 64 bits are too few at first."""
     X, y = cases.lattice()
     atlas = svmatlas.explore(X[:12], y[:12])
-    mesh, problem = atlas._mesh, ExactProblem(atlas._problem.data, atlas._region)
+    split, problem = atlas._canonical.split, ExactProblem(atlas._problem.data, atlas._region)
+    mesh = split.mesh
     monkeypatch.setattr(exact, "MEASURE_BITS", bits)
     facets = np.arange(mesh.facet_layer.size)
     ties = []
-    for f, state in zip(facets, atlas._states(facets), strict=True):
+    for f, state in zip(facets, split.states(facets), strict=True):
         codes = mesh.edge_code[mesh.facet_edges[mesh.facet_at[f] : mesh.facet_at[f + 1]]].tolist()
         full, less = (measure(ExactFacet(p, state).corners(codes)) for p in (problem, problem.shrunk))
         corners, tie = exact.settle(problem, state, codes)
         assert tie == (16 * less[0] <= full[0] or 4 * less[1] <= full[1])
         assert np.all(np.max(corners, axis=1) == 1.0)
         ties.append(tie)
-    assert np.array_equal(ties, mesh.facet_tie)
+    assert np.array_equal(ties, split.tie)
     assert 0 < sum(ties) < len(ties)

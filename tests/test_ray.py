@@ -66,8 +66,9 @@ def crossings(atlas, line):
     """Where a line of homogeneous costs crosses the edges of an atlas: homogeneous costs and events."""
     ends = atlas.vertices[atlas.edge_vertices]
     side = ends @ line
-    crossed = (side[:, 0] * side[:, 1] < 0) & (atlas.edge_events[:, 0] >= 0)
-    side, ends = np.abs(side[crossed]), ends[crossed]
+    edge = np.repeat(np.arange(atlas.n_edges), np.diff(atlas.edge_at))
+    crossed = (side[edge, 0] * side[edge, 1] < 0) & (atlas.edge_events[:, 0] >= 0)
+    side, ends = np.abs(side[edge[crossed]]), ends[edge[crossed]]
     return ends[:, 0] * side[:, 1:] + ends[:, 1] * side[:, :1], atlas.edge_events[crossed]
 
 

@@ -117,7 +117,7 @@ def test_an_interrupt_is_answered_soon():
         outcome, result = outcome_of(call, 0.7)
         assert time.monotonic() - begin < 0.7 + LATE
         assert outcome == "partial"
-        assert result.n_facets + result.facet_is_tie.sum() > 0
+        assert result.n_facets > 0
 
 
 @pytest.mark.usefixtures("_handlers")
@@ -278,7 +278,7 @@ def test_exact_arithmetic_is_stopped(small):
     _, _, atlas = small
     problem = ExactProblem(atlas._problem.data, atlas._region, limit=Limit(0.0))
     with pytest.raises(Stopped):
-        ExactFacet(problem, atlas._states(np.array([5]))[0])
+        ExactFacet(problem, atlas._split_states(np.array([5]))[0])
     with pytest.raises(Stopped):
         solve_integer([[1]], [[1]], Limit(0.0).check)
 
@@ -306,7 +306,7 @@ def test_a_tile_that_is_stopped_has_what_is_known(looks, monkeypatch):
     n = part.key.size
     assert 0 < n < every.key.size
     np.testing.assert_array_equal(part.key, every.key[:n])
-    np.testing.assert_array_equal(part.tie, every.tie[:n])
+    np.testing.assert_array_equal(part.kind, every.kind[:n])
     np.testing.assert_array_equal(part.code, every.code[: part.at[n]])
     np.testing.assert_array_equal(part.corner[part.vertex], every.corner[every.vertex[: part.at[n]]])
 

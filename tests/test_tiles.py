@@ -14,27 +14,24 @@ from svmatlas.layers import uncertain
 from svmatlas.maps import affine_maps
 from svmatlas.walk import state_at
 from tests import cases
-
-COMBINATORIAL = [
-    "edge_code", "edge_facets", "edge_vertices", "facet_layer", "facet_parent", "facet_flips", "facet_at", "facet_edges",
-    "facet_vertices", "facet_tie", "start",
-]  # fmt: skip
+from tests.facts import cut_finely
 
 
 def assert_same(one, other):
-    """Bit for bit in all that is not a number of the plane, and there up to rounding."""
-    for name in COMBINATORIAL:
-        np.testing.assert_array_equal(getattr(one._mesh, name), getattr(other._mesh, name), err_msg=name)
-    np.testing.assert_allclose(one._mesh.vertices, other._mesh.vertices, rtol=1e-9, atol=1e-12)
+    """Bit for bit in all that is not a number of the plane, and there up to rounding: the map of the data, and its pieces."""
+    a, b = one._canonical, other._canonical
+    assert_same_meshes(a.split.mesh, b.split.mesh)
+    assert_same_meshes(a.mesh, b.mesh)
+    for name in ("flips", "tie", "start"):
+        np.testing.assert_array_equal(getattr(a.split, name), getattr(b.split, name), err_msg=name)
+    for name in ("event_at", "event_code", "piece", "facet", "tied_at", "tied"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
 
 
-def cut_finely(monkeypatch, events=4, many=8):
-    """Many tiles, few candidates, and few points near home, also for small data."""
-    monkeypatch.setattr(layers, "NEIGHBOURS", 1)
-    monkeypatch.setattr(survey, "FEW", 4)
-    monkeypatch.setattr(survey, "MANY", many)
-    monkeypatch.setattr(survey, "MOST", 0.95)
-    monkeypatch.setattr(survey, "EVENTS", events)
+def assert_same_meshes(one, other):
+    for name in one._fields[1:]:
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    np.testing.assert_allclose(one.vertices, other.vertices, rtol=1e-9, atol=1e-12)
 
 
 DATA = {
@@ -171,7 +168,7 @@ def test_no_frozen_point_moves(monkeypatch):
     monkeypatch.setattr(survey, "MANY", 10**6)
     plain = svmatlas.explore(X, y, region=region)
     assert_same(whole, plain)
-    states = plain._states(np.arange(plain.facet_layer.size))
+    states = plain._split_states(np.arange(plain._canonical.split.tie.size))
     assert np.all(states[:, frozen] == facets.start[frozen])
 
 
@@ -180,7 +177,7 @@ def test_the_certificate_names_points_that_move():
     X, y = cases.gaussian(450, 450, 4, 1.0)
     whole = svmatlas.explore(X, y, region=((0.01, 0.012), (0.01, 0.012)))
     surveyor = survey.Surveyor(whole._problem, whole.region)
-    states = whole._states(np.arange(whole.facet_layer.size))
+    states = whole._split_states(np.arange(whole._canonical.split.tie.size))
     frame = surveyor._frame(whole.region, states[0])
     moving = np.flatnonzero(np.any(states != states[0], axis=0))
     start = states[0]
@@ -243,7 +240,7 @@ def _share(cost):
 def test_estimate(monkeypatch):
     monkeypatch.setattr(survey, "EVENTS", 32)
     X, y = cases.gaussian(60, 60, 3, 1.0)
-    true = svmatlas.explore(X, y).facet_layer.size
+    true = svmatlas.explore(X, y)._canonical.split.tie.size
     exact = svmatlas.estimate(X, y, time_budget=60.0)
     assert exact.error == 0.0
     assert true <= exact.n_facets <= 1.5 * true  # tiles count what they cut twice

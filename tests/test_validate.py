@@ -19,7 +19,18 @@ def atlas():
 
 
 def broken(atlas, **arrays):
-    atlas._mesh = atlas._mesh._replace(**arrays)
+    """The report on an atlas with other arrays of its mesh."""
+    return report_on(atlas, mesh=atlas._mesh._replace(**arrays))
+
+
+def broken_pieces(atlas, **arrays):
+    """The same for the map of the jittered data, from which the solutions come."""
+    split = atlas._canonical.split
+    return report_on(atlas, split=split._replace(mesh=split.mesh._replace(**arrays)))
+
+
+def report_on(atlas, **parts):
+    atlas._canonical = atlas._canonical._replace(**parts)
     report = atlas.validate(n_costs=20)
     assert not report.ok
     return report
@@ -46,27 +57,40 @@ def test_missing_vertex(atlas):
     assert "has other ends there" in str(broken(atlas, facet_vertices=vertices))
 
 
-def test_moved_vertex(atlas):
-    vertices = atlas._mesh.vertices.copy()
+@pytest.mark.parametrize("part", ["facets", "pieces"])
+def test_moved_vertex(atlas, part):
+    vertices = (atlas._mesh if part == "facets" else atlas._canonical.split.mesh).vertices.copy()
     inner = int(np.flatnonzero(np.all(vertices > 1e-3, axis=1))[10])
     vertices[inner, 0] *= 1.05
-    report = broken(atlas, vertices=vertices)
+    report = (broken if part == "facets" else broken_pieces)(atlas, vertices=vertices)
     assert report.max_kkt > 1e-4
     assert "violates a condition of optimality" in str(report)
 
 
 def test_wrong_partition(atlas):
-    flips = atlas._mesh.facet_flips.copy()
-    last = flips.shape[0] - 1
-    flips[last, 0] ^= 2
-    assert f"facet {last} violates a condition of optimality" in str(broken(atlas, facet_flips=flips))
+    split, facet = atlas._canonical.split, atlas._canonical.facet
+    flips, piece = split.flips.copy(), int(np.flatnonzero(facet >= 0)[-1])
+    flips[piece, 0] ^= 2
+    report = report_on(atlas, split=split._replace(flips=flips))
+    assert f"facet {facet[piece]} violates a condition of optimality" in str(report)
+
+
+def test_a_tie_that_is_none(atlas):
+    """A row that is not on the margin, said to be tied there."""
+    canonical = atlas._canonical
+    f = int(np.flatnonzero(np.diff(canonical.tied_at) == 0)[5])
+    tied, at = np.insert(canonical.tied, canonical.tied_at[f], 0), canonical.tied_at.copy()
+    tied[at[f]] = np.flatnonzero(atlas._states(np.array([f]))[0] == 1)[0]
+    at[f + 1 :] += 1
+    report = report_on(atlas, tied=tied, tied_at=at)
+    assert f"facet {f} violates a condition of optimality" in str(report)
 
 
 def test_exact_arithmetic_clears_no_wrong_facet(atlas):
     """What doubles find is looked at again exactly: a true facet stands, one of another partition does not."""
-    mesh = atlas._mesh
+    mesh = atlas._canonical.split.mesh
     facets = np.arange(mesh.facet_layer.size)
-    states, problem = atlas._states(facets), ExactProblem(atlas._problem.data, atlas._region)
+    states, problem = atlas._split_states(facets), ExactProblem(atlas._problem.data, atlas._region)
     for f in facets[::40]:
         assert _violation_exactly(atlas, problem, int(f), states[f]) < 1e-9
         other = states[mesh.edge_facets[mesh.facet_edges[mesh.facet_at[f]]].sum() - f]
