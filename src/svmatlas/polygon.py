@@ -161,8 +161,8 @@ FIRST = np.int64(0)
 """The first corner, or number (a NumPy integer: see the columns in facet.py)."""
 
 NONE, ASK, ALL_CLEAR = -1, -2, -3
-"""Answers of a check that names no line: the corner is good; it has questions; it is good, and no score is as close to its line
-as the jitter is. (Sides are never named.)"""
+"""Answers of a check that names no line: the corner is good; it has questions; it is good, and no score is so close to its
+line as the jitter is. (Sides are never named.)"""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -1610,13 +1610,6 @@ def _difference(x, y):
 
 
 @kernel
-def _outermost(v):
-    """A vertex; close to a corner of the triangle of costs that corner, where a ratio of small costs may be the jitter's."""
-    p, q, l = v[0], v[1], v[2]
-    return p if p >= THIN * (q + l) else 0.0, q if q >= THIN * (p + l) else 0.0, l if l >= THIN * (p + q) else 0.0
-
-
-@kernel
 def is_suspect(corner, n):
     """Is a polygon of n corners, of largest entry 1, thin or small? Whichever corner is the first.
 
@@ -1625,11 +1618,11 @@ def is_suspect(corner, n):
     """
     area, diameter, extent, length = 0.0, 0.0, 0.0, 0.0
     for i in range(n):
-        a0, a1, a2 = _outermost(corner[i])
+        a0, a1, a2 = corner[i, 0], corner[i, 1], corner[i, 2]
         for j in range(n):
             k = j + 1 if j + 1 < n else 0
-            b0, b1, b2 = _outermost(corner[j])
-            c0, c1, c2 = _outermost(corner[k])
+            b0, b1, b2 = corner[j, 0], corner[j, 1], corner[j, 2]
+            c0, c1, c2 = corner[k, 0], corner[k, 1], corner[k, 2]
             det = a0 * (b1 * c2 - b2 * c1) + a1 * (b2 * c0 - b0 * c2) + a2 * (b0 * c1 - b1 * c0)
             size = a0 * (b1 * c2 + b2 * c1) + a1 * (b2 * c0 + b0 * c2) + a2 * (b0 * c1 + b1 * c0)
             if abs(det) > area * size:

@@ -80,8 +80,7 @@ def _atlas_of(surveyor: Surveyor, tile: Bounds, depth: int, limit: Limit) -> Atl
         return facets
     limit.check()
     surveyor.remember(tile, facets)
-    region = make_region(tile, problem.cost_exponent)
-    joiner = Joiner(engine, region, facets.start)
+    joiner = Joiner(engine, make_region(tile, problem.cost_exponent), facets.start)
     joiner.add(facets._replace(code=_by_side(facets.code, make_tile(tile, problem.cost_exponent, surveyor.region).name)))
     counts = {name: count - before[name] for name, count in engine.counts.items()}
     with make_pool(1) as pool:
