@@ -14,7 +14,7 @@ and the same cone holds the directions into which beta can turn behind it; so on
 Hence the map is known when the neighbours of each facet, in order, are: an edge is a pair of facets, and its ends follow
 from who comes next around them. No coordinates are compared.
 
-1. Facets: pieces with the same partition without jitter (ties.py). Most pieces are plain: no point can be tied.
+1. Facets: pieces with the same partition without jitter (ties.py). Most pieces are PLAIN (layers.py): no point can be tied.
 2. What lies behind each edge: through pieces without area, on a straight way. Edges without length are left out (ties.py).
 3. Edges from pairs of facets, vertices from the ends of edges.
 4. Events of an edge: points whose set is not the same on both sides.
@@ -30,10 +30,21 @@ import numpy.typing as npt
 
 from svmatlas.compiled import entry, kernel, owner
 from svmatlas.facet import INSIDE, MARGIN, OUTSIDE, Data, P, Q, Region
-from svmatlas.layers import BOUNDARY, CROWDED, NEGATIVES, OPEN, POSITIVES, TIE, Words, number_names
+from svmatlas.layers import (
+    BOUNDARY,
+    CROWDED,
+    NEGATIVES,
+    OPEN,
+    POSITIVES,
+    TIE,
+    Words,
+    enter,
+    find,
+    key_of,
+    number_names,
+)
 from svmatlas.mesh import BEHIND, COUNT, FACETS, FAR_OUT, NUMBER, VERTEX, Joiner, Mesh, Split, is_far_out, number_all
 from svmatlas.mesh import CODE as EDGE
-from svmatlas.polygon import THIN
 from svmatlas.stopping import NEVER, Limit
 from svmatlas.ties import find_collapsed, find_tied, is_short
 
@@ -42,9 +53,6 @@ Ints = npt.NDArray[np.intp]
 Int32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 States = npt.NDArray[np.int8]
-
-STRAIGHT = 1e-6
-"""Sine of an angle below which an edge may go straight on behind another one."""
 
 WAY = 2.0**0.5 - 1
 """Where on an edge the way through ties is begun, as a share of its length: at no place that data would have."""
@@ -77,51 +85,9 @@ def _apart(a, b):
 
 
 @kernel
-def _is_straight(a, b, c):
-    """May b lie between a and c, on one line?"""
-    det = a[0] * (b[1] * c[2] - b[2] * c[1]) + a[1] * (b[2] * c[0] - b[0] * c[2]) + a[2] * (b[0] * c[1] - b[1] * c[0])
-    size = a[0] * (b[1] * c[2] + b[2] * c[1]) + a[1] * (b[2] * c[0] + b[0] * c[2]) + a[2] * (b[0] * c[1] + b[1] * c[0])
-    return abs(det) <= size * (STRAIGHT * _apart(a, b) * _apart(b, c) + STRAIGHT * THIN)
-
-
-@kernel
-def _place_of(edges, at, f, edge):
-    """The place of an edge in a facet."""
-    for k in range(at[f], at[f + 1]):
-        if edges[k] == edge:
-            return k
-    return -1
-
-
-@kernel
 def _step(at, f, k, n):
     """The place n before or after place k of facet f."""
     return at[f] + (k - at[f] + n) % (at[f + 1] - at[f])
-
-
-@entry
-def _find_doubtful(vertices, at, corner, edges, behind, tie):
-    """Pieces with an edge of a point that may be tied: beside a piece without area, or where others go straight on.
-
-    Behind an edge that the jitter made all is as before it, so the other edges go straight on at its ends; at one of them
-    only if the other is in a corner of the region. A tied point without such an edge is on the margin at all corners of the
-    piece, which is CROWDED then.
-    """
-    out = np.zeros(tie.size, np.bool_)
-    for f in range(tie.size):
-        for k in range(at[f], at[f + 1]):
-            g, v, w = behind[k], vertices[corner[k]], vertices[corner[_step(at, f, k, -1)]]
-            if tie[f]:
-                if g >= 0 and not tie[g]:
-                    out[g] = True
-                continue
-            if g > f and not tie[g] and not (out[f] and out[g]):
-                j = _place_of(edges, at, g, edges[k])
-                x, y = vertices[corner[_step(at, f, k, 1)]], vertices[corner[_step(at, g, j, -2)]]
-                z, u = vertices[corner[_step(at, f, k, -2)]], vertices[corner[_step(at, g, j, 1)]]
-                if _is_straight(x, v, y) or _is_straight(z, w, u):
-                    out[f] = out[g] = True
-    return out
 
 
 @entry
@@ -516,11 +482,9 @@ def _unite(data: Data, region: Region, words: Words, split: Split, pool: Executo
     mesh = split.mesh
     tie = split.tie & ~split.tie.all()  # where there is nothing else, a tie is better than nothing
     behind, code = beside(mesh)
-    doubtful = _find_doubtful(mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, behind, tie)
-    doubtful |= split.kind == CROWDED
-    looked = _look_at_all(data, region, words, split, np.flatnonzero(doubtful & ~tie & (split.kind < POSITIVES)), pool)
+    looked = _look_at_all(data, region, words, split, np.flatnonzero(split.kind == CROWDED), pool)
     looked = _add_anchored(data, words, split, looked)
-    facets, group = _group(looked, tie)
+    facets, group = _group(split, words, looked, tie)
     beyond, event, short = _find_beyond(
         mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, behind, code, tie, group
     )
@@ -602,32 +566,65 @@ def _add_anchored(data: Data, words: Words, split: Split, looked: _Looked) -> _L
     return looked
 
 
-def _group(looked: _Looked, tie: Bools) -> tuple[_Facets, Int32]:
+@entry
+def _number_facets(tie, parent, flips, words, start_key, table_key, table_value, n_looked, looked, number):
+    """The facet of each piece, -1 for ties, and one piece of each facet after the first ``n_looked``; pieces by facet.
+
+    A piece that was not looked at has the key of its partition, which may be that of others without jitter: of those in
+    the table.
+    """
+    group, keys, piece, n = np.full(tie.size, -1, np.int32), np.empty(tie.size, np.uint64), np.empty(tie.size, np.int32), 0
+    for k in range(looked.size):
+        group[looked[k]] = number[k]
+    for f in range(tie.size):
+        keys[f] = start_key if f == 0 else keys[parent[f]]
+        for step in range(2):
+            if f > 0 and flips[f, step] >= 0:
+                keys[f] ^= words[flips[f, step]]
+        if tie[f] or group[f] >= 0:
+            continue
+        where = find(table_key, keys[f])
+        if table_key[where] == keys[f]:
+            group[f] = table_value[where]
+        else:
+            group[f], piece[n] = n_looked + n, f
+            n += 1
+    at = np.zeros(n_looked + n + 1, np.int64)
+    for f in range(tie.size):
+        at[group[f] + 1] += group[f] >= 0
+    at = np.cumsum(at)
+    place, members = at.copy(), np.empty(at[-1], np.int32)
+    for f in range(tie.size):
+        if group[f] >= 0:
+            members[place[group[f]]] = f
+            place[group[f]] += 1
+    return group, piece[:n].copy(), at, members
+
+
+def _group(split: Split, words: Words, looked: _Looked, tie: Bools) -> tuple[_Facets, Int32]:
     """Facets from pieces of the same key, and the facet of each piece, -1 for ties."""
-    group = np.full(tie.size, -1, dtype=np.int32)
     first, number = number_names(looked.key)
-    group[looked.piece] = number
-    alone = ~tie
-    alone[looked.piece] = False
-    group[alone] = first.size + np.arange(np.sum(alone))
-    true = np.flatnonzero(~tie).astype(np.int32)
-    n = first.size + int(np.sum(alone))
-    member_at = np.concatenate([[0], np.cumsum(np.bincount(group[true], minlength=n))])
-    members = true[np.argsort(group[true], kind="stable")]
-    counts = np.zeros(n, dtype=np.intp)
-    counts[: first.size] = np.diff(looked.tied_at)[first]
+    size = 1 << (2 * first.size + 1).bit_length()
+    table_key, table_value = np.zeros(size, dtype=np.uint64), np.zeros(size, dtype=np.int32)
+    enter(table_key, table_value, looked.key[first])
+    group, piece, member_at, members = _number_facets(
+        tie, split.mesh.facet_parent, split.flips, words, key_of(split.start, words), table_key, table_value, first.size,
+        looked.piece, number,
+    )  # fmt: skip
+    counts = np.diff(looked.tied_at)
+    sizes = np.concatenate([counts[first], np.zeros(piece.size, dtype=np.intp)])
     mine = np.zeros(looked.piece.size, dtype=bool)
     mine[first] = True
-    tied = looked.tied[np.repeat(mine, np.diff(looked.tied_at))]
-    piece = np.concatenate([looked.piece[first], np.flatnonzero(alone)]).astype(np.int32)
-    return _Facets(member_at, members, piece, np.concatenate([[0], np.cumsum(counts)]), tied), group
+    piece = np.concatenate([looked.piece[first], piece]).astype(np.int32)
+    tied_at = np.concatenate([[0], np.cumsum(sizes)])
+    return _Facets(member_at, members, piece, tied_at, looked.tied[np.repeat(mine, counts)]), group
 
 
 def _number(region: Region, split: Split, facets: _Facets, group: Int32, rings: _Rings, pool: Executor) -> Canonical:
     """Pair the edges, join the corners, find the events, and number all in the order of the layers."""
     rings, twin = _paired(rings)
     one = _join_corners(split.mesh.vertices, rings.at, twin, rings.first, rings.last)
-    vertices = _on_sides(region, split.mesh.vertices, rings, one)
+    vertices = _on_sides(region.axis, region.corners, split.mesh.vertices, *rings[:2], rings.first, rings.last, one)
     is_tied = (np.diff(facets.tied_at) > 0) | (np.diff(facets.member_at) > 1)
     places, pairs = _find_joint(rings.at, rings.beyond, rings.event, twin, is_tied)
     event_at, event_code = _find_events(split, facets, pairs)
@@ -665,16 +662,20 @@ def _take(at: Ints, values: Int32, which: npt.NDArray[np.signedinteger]) -> tupl
     return new, values[np.repeat(at[which] - new[:-1], sizes) + np.arange(new[-1])]
 
 
-def _on_sides(region: Region, vertices: Floats, rings: _Rings, one: Ints) -> Floats:
+@entry
+def _on_sides(axes, corners, vertices, at, beyond, first, last, one):
     """Vertices on an axis, at infinity and in corners of the region, as they are without jitter."""
-    vertices = vertices.copy()
-    for side, axis in enumerate(region.axis.tolist()):
-        first, last = (one[ends[rings.beyond == -1 - side]] for ends in (rings.first, rings.last))
-        if axis >= 0:
-            vertices[np.concatenate([first, last]), axis] = 0.0
-        following = one[rings.first[rings.beyond == -1 - (side + 1) % region.axis.size]]
-        vertices[np.intersect1d(last, following)] = region.corners[side]
-    return vertices
+    out = vertices.copy()
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            side, following = -1 - beyond[k], -1 - beyond[_step(at, f, k, 1)]
+            if side < 0 or side >= axes.size:
+                continue
+            if axes[side] >= 0:
+                out[one[first[k]], axes[side]] = out[one[last[k]], axes[side]] = 0.0
+            if following == (side + 1) % axes.size:
+                out[one[last[k]]] = corners[side]
+    return out
 
 
 def _paired(rings: _Rings) -> tuple[_Rings, Ints]:

@@ -64,6 +64,7 @@ from svmatlas.facet import (
     OUTSIDE,
     REFINED,
     SIGN,
+    SLOT,
     TARGET_LO,
     Data,
     L,
@@ -275,9 +276,9 @@ RINGED, LONE, SAME, OTHER = range(4)
 one corner is known, and all of that colour; those of the other colour. Of LONE the last is served first: it shares most points
 with the facet before, and so most columns of its factor."""
 PLAIN, TIE, CROWDED, POSITIVES, NEGATIVES = np.arange(5)
-"""Kinds of facets: plain ones; those without area, which the jitter made; those where points may be tied (canonical.py):
-at all of their corners more points may be on the margin than belong to two events; those where without jitter all positive,
-or all negative, points are on the margin: M is so many of them that beta is e (see Anchored facets in facet.py)."""
+"""Kinds of facets: plain ones; those without area, which the jitter made; those where points may be tied (canonical.py): at a
+corner more points may be on the margin than M and two events explain; those where without jitter all positive, or all
+negative, points are on the margin: M is so many of them that beta is e (see Anchored facets in facet.py)."""
 CLOSED_SINCE = -2
 """Marks facets to which nothing needs to be told."""
 PLACES, CORNERS = 5, 2
@@ -477,10 +478,13 @@ def _close_ringed(task, arena, f, hints):
     task.tally[N_CORNERS] = n
     far = is_far(corner[0], n)
     if not far and not is_suspect(corner[0], n):
-        crowded = True
+        n_clear, n_near, entering = 0, 0, False
         for j in range(n):
-            crowded = crowded and arena.crowded[hints[edge[0, HINT, j], 2]]
-        arena.kind[arena.counts[DONE]] = _kind_of(task, arena.margin[f], crowded)
+            n_clear += not arena.crowded[hints[edge[0, HINT, j], 2]]
+            n_near += corner[0, j, L] > 0.0
+        for j in range(n if n_near <= 2 else 0):
+            entering = entering or (edge[0, CODE, j] >= 0 and not _is_on_margin(arena, f, edge[0, CODE, j] >> 1))
+        arena.kind[arena.counts[DONE]] = _kind_of(task, arena.margin[f], n_clear == n_near, entering)
         return CLOSED
     arena.kind[arena.counts[DONE]] = TIE
     for j in range(n):
@@ -844,8 +848,8 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
             if arena.beta.shape[0] > 0:
                 _write_beta(task, arena)
             arena.coarse[done], tie = _is_coarse_or_tie(task)
-            crowded = _crowd(task, arena)
-            arena.kind[done] = TIE if tie else _kind_of(task, arena.margin[f], crowded)
+            clear, entering = _crowd(task, arena)
+            arena.kind[done] = TIE if tie else _kind_of(task, arena.margin[f], clear, entering)
             if not (_mev(task, words, arena, f, space.neighbour) and _cv(task, words, arena, f, space.neighbour)):
                 return FULL
             task.answers = answers[:0]
@@ -856,23 +860,32 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
 
 
 @kernel
-def _kind_of(task, margin, crowded):
-    """The kind of a facet with area and so many positives and negatives in M."""
+def _kind_of(task, margin, clear, entering):
+    """The kind of a facet with area and so many positives and negatives in M.
+
+    A point that is tied is on the margin at all corners. It is missed in the two corners of its own edge only, if it has one:
+    ``entering`` says whether there may be such an edge of all corners but those at infinity, of which nothing is known.
+    """
     if task.anchor > 0.0 and margin[P] + margin[Q] == task.rank and min(margin[P], margin[Q]) == 0:
         return POSITIVES if margin[P] > 0 else NEGATIVES
-    return CROWDED if crowded else PLAIN
+    return PLAIN if clear and not entering else CROWDED
 
 
 @kernel
 def _crowd(task, arena):
-    """Put down whether the new corners of the facet in hand are crowded; are all of its corners so?"""
-    first, crowded = arena.at[arena.counts[DONE]], True
+    """Put down whether the new corners of the facet in hand are crowded; are all clear that are not at infinity?
+
+    Also whether there are two of them or less, and a point outside M has an edge.
+    """
+    first, n_clear, n_near, entering = arena.at[arena.counts[DONE]], 0, 0, False
     for j in range(task.tally[N_CORNERS]):
-        number = arena.vertex[first + j]
+        number, near, code = arena.vertex[first + j], task.corner[0, j, L] > 0.0, task.edge[0, CODE, j]
         if _is_new(task, j):
-            arena.crowded[number] = task.corner[0, j, L] == 0.0 or is_crowded(task, j)
-        crowded = crowded and arena.crowded[number]
-    return crowded
+            arena.crowded[number] = not near or is_crowded(task, j)
+        n_clear += not arena.crowded[number]
+        n_near += near
+        entering = entering or (code >= 0 and task.members[SLOT, code >> 1] < 0)
+    return n_clear == n_near, entering and n_near <= 2
 
 
 @kernel
