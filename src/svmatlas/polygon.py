@@ -1603,7 +1603,9 @@ def _difference(x, y):
 def _outermost(v):
     """A vertex; close to a corner of the triangle of costs that corner, where a ratio of small costs may be the jitter's."""
     p, q, l = v[0], v[1], v[2]
-    return p if p >= THIN * (q + l) else 0.0, q if q >= THIN * (p + l) else 0.0, l if l >= THIN * (p + q) else 0.0
+    if p + q + l - max(p, q, l) > THIN * max(p, q, l):
+        return p, q, l
+    return p if p > q + l else 0.0, q if q > p + l else 0.0, l if l > p + q else 0.0
 
 
 @kernel
