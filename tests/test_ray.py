@@ -62,14 +62,26 @@ def letters(partition, n):
     return "".join(out)
 
 
+def pieces_of(atlas):
+    """The vertices of the map of the jittered data, which paths go through as well, and the ends and events of its edges."""
+    mesh, problem = atlas._canonical.split.mesh, atlas._problem
+    inner = mesh.edge_code >= 0
+    code = mesh.edge_code[inner]
+    return (
+        problem.to_user(mesh.vertices),
+        mesh.edge_vertices[inner],
+        np.column_stack([problem.first_rows[code >> 1], code & 1]),
+    )
+
+
 def crossings(atlas, line):
-    """Where a line of homogeneous costs crosses the edges of an atlas: homogeneous costs and events."""
-    ends = atlas.vertices[atlas.edge_vertices]
+    """Where a line of homogeneous costs crosses the edges of the pieces of an atlas: homogeneous costs and events."""
+    vertices, ends, events = pieces_of(atlas)
+    ends = vertices[ends]
     side = ends @ line
-    edge = np.repeat(np.arange(atlas.n_edges), np.diff(atlas.edge_at))
-    crossed = (side[edge, 0] * side[edge, 1] < 0) & (atlas.edge_events[:, 0] >= 0)
-    side, ends = np.abs(side[edge[crossed]]), ends[edge[crossed]]
-    return ends[:, 0] * side[:, 1:] + ends[:, 1] * side[:, :1], atlas.edge_events[crossed]
+    crossed = side[:, 0] * side[:, 1] < 0
+    side, ends = np.abs(side[crossed]), ends[crossed]
+    return ends[:, 0] * side[:, 1:] + ends[:, 1] * side[:, :1], events[crossed]
 
 
 def check_crossings(C, events, path):
@@ -101,6 +113,10 @@ def test_exact_rationals_give_the_same_path_of_unscaled_data():
     assert path.n_exact > 0
 
 
+def side_of(vertex, ratio):
+    return vertex[0] - ratio * vertex[1]
+
+
 @pytest.mark.parametrize("ratio", [0.0719, 0.933, 5.31])
 @pytest.mark.parametrize(
     "case",
@@ -110,7 +126,12 @@ def test_exact_rationals_give_the_same_path_of_unscaled_data():
 def test_a_ray_crosses_the_edges_of_the_atlas(case, ratio):
     A, y, atlas = with_atlas(case)
     costs, events = crossings(atlas, [1, -ratio, 0])
-    check_crossings(costs[:, 1] / costs[:, 2], events, svmatlas.ray(A, y, ratio=ratio))
+    path = svmatlas.ray(A, y, ratio=ratio)
+    check_crossings(costs[:, 1] / costs[:, 2], events, path)
+    for a, b in atlas.vertices[atlas.edge_vertices[atlas.edge_facets[:, 1] >= 0]]:  # every edge of the data is on the way
+        if side_of(a, ratio) * side_of(b, ratio) < 0:
+            p = a * abs(side_of(b, ratio)) + b * abs(side_of(a, ratio))
+            assert np.abs(path.breakpoints / (p[1] / p[2]) - 1).min() < 1e-9
 
 
 @pytest.mark.parametrize("ratio", AXES)
@@ -118,7 +139,8 @@ def test_a_ray_crosses_the_edges_of_the_atlas(case, ratio):
 def test_a_ray_along_an_axis_passes_the_vertices_there(case, ratio):
     A, y, atlas = with_atlas(case)
     fixed, moving = (0, 1) if ratio == 0 else (1, 0)
-    vertices = atlas.vertices[(atlas.vertices[:, fixed] == 0) & np.all(atlas.vertices[:, [moving, 2]] > 0, axis=1)]
+    vertices, _, _ = pieces_of(atlas)
+    vertices = vertices[(vertices[:, fixed] == 0) & np.all(vertices[:, [moving, 2]] > 0, axis=1)]
     path = svmatlas.ray(A, y, ratio=ratio)
     bound = np.flatnonzero(y[path.events[:, 0]] == moving)  # rows whose cost is zero go all the way, by two events at once
     np.testing.assert_array_equal(path.events[bound[::2], 0], path.events[bound[1::2], 0])
@@ -240,14 +262,14 @@ def test_following_the_points_nearby_changes_nothing(ratio, decimals, monkeypatc
     np.testing.assert_allclose(paths[0].breakpoints, paths[1].breakpoints, rtol=1e-10)
 
 
-def test_state_at_is_the_facet_of_the_atlas(small):
+def test_state_at_is_the_piece_of_the_atlas(small):
     A, y, atlas = small
     problem = make_problem(A, y, 1.0, None, 0)
     rng = np.random.default_rng(0)
     for p, q in 10 ** rng.uniform(-3, 3, (50, 2)):
-        state = state_at(problem, p, q)
-        for value, rows in zip((2, 1, 0), atlas.partition(atlas.locate(p, q)), strict=True):
-            np.testing.assert_array_equal(np.flatnonzero(state == value), rows)
+        state, piece = state_at(problem, p, q), atlas._locator(problem.homogeneous(np.array([p]), np.array([q])))
+        np.testing.assert_array_equal(state, atlas._split_states(piece)[0])
+        assert set(np.flatnonzero(state == 2)) <= set(atlas.partition(atlas.locate(p, q)).margin)
     assert np.all(state_at(problem, 0, 0) == 1)
 
 

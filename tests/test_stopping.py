@@ -15,6 +15,7 @@ from sklearn.datasets import make_moons
 import svmatlas
 from svmatlas import budget, overlay, stopping, stream, survey
 from svmatlas.exact import ExactFacet, ExactProblem, solve_integer
+from svmatlas.layers import TIE
 from svmatlas.stopping import Limit, Stopped, stoppable
 from tests import cases
 
@@ -306,7 +307,7 @@ def test_a_tile_that_is_stopped_has_what_is_known(looks, monkeypatch):
     n = part.key.size
     assert 0 < n < every.key.size
     np.testing.assert_array_equal(part.key, every.key[:n])
-    np.testing.assert_array_equal(part.kind, every.kind[:n])
+    np.testing.assert_array_equal(part.kind == TIE, every.kind[:n] == TIE)
     np.testing.assert_array_equal(part.code, every.code[: part.at[n]])
     np.testing.assert_array_equal(part.corner[part.vertex], every.corner[every.vertex[: part.at[n]]])
 
