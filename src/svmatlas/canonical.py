@@ -397,6 +397,12 @@ class _Facets(NamedTuple):
     tied_at: Ints  # (F + 1,) beside M of which the points tied[tied_at[f] : tied_at[f + 1]] are on the margin
     tied: Int32
 
+    @property
+    def is_tied(self) -> Bools:
+        """Which facets have several pieces, or points on the margin beside M of their only one."""
+        tied: Bools = (np.diff(self.tied_at) > 0) | (np.diff(self.member_at) > 1)
+        return tied
+
     def states(self, split: Split, facets: Ints) -> States:
         """Partitions of some facets without jitter."""
         states = split.states(self.piece[facets].astype(np.intp))
@@ -488,15 +494,77 @@ def _unite(data: Data, region: Region, words: Words, split: Split, pool: Executo
     beyond, event, short = _find_beyond(
         mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, behind, code, tie, group
     )
+    _leave_out_partial(facets, group, mesh.facet_at, code, beyond, event)
     _leave_collapsed(data, region, split, code, short, pool)
     if looked.tied.size == 0 and not tie.any() and not short.any():
         return untied(split)
     beyond[short] = NOT_AN_EDGE
     at, ring = _assemble(mesh.vertices, mesh.facet_at, mesh.facet_vertices, beyond, event, facets.member_at, facets.members)
-    flat = (np.diff(at) < 3)[group] & ~tie
-    if flat.any() and not (flat | tie).all():  # ties up to rounding of the data
+    flat = (np.diff(at) < 3)[group] & (group >= 0)
+    if flat.any() and not (flat | (group < 0)).all():  # ties up to rounding of the data
         return _unite(data, region, words, split._replace(kind=np.where(flat, TIE, split.kind)), pool)
-    return _number(region, split, facets, group, _Rings(at, *ring), pool)
+    canonical = _number(region, split, facets, group, _Rings(at, *ring), pool)
+    return canonical if _is_sound(canonical, int(group.max()) + 1) else untied(split)
+
+
+def _leave_out_partial(facets: _Facets, group: Int32, at: Ints, code: Int32, beyond: Int32, event: Int32) -> None:
+    """Leave out facets with ties of which pieces may not have been explored; unless nothing else is left."""
+    unexplored = np.flatnonzero(beyond == UNEXPLORED)
+    piece = np.repeat(np.arange(group.size), np.diff(at)) if unexplored.size > 0 else unexplored
+    partial = np.zeros(facets.piece.size, dtype=bool)
+    partial[group[piece[unexplored]]] = True
+    partial &= facets.is_tied
+    if not partial.any() or partial.all():
+        return
+    behind = (beyond >= 0) & partial[np.maximum(beyond, 0)]
+    beyond[behind], event[behind] = UNEXPLORED, code[behind]
+    beyond[partial[group[piece]] & (group[piece] >= 0)] = NOT_AN_EDGE
+    group[partial[group] & (group >= 0)] = -1
+
+
+def _is_sound(canonical: Canonical, n_facets: int) -> bool:
+    """Does the map hang together? Where rows are so badly conditioned that doubles do not tell places apart it may not."""
+    mesh = canonical.mesh
+    whole = not np.any(mesh.edge_facets == OPEN)
+    euler = mesh.vertices.shape[0] - mesh.edge_code.size + mesh.facet_layer.size
+    if whole and (euler != 1 or mesh.facet_layer.size != n_facets):
+        return False
+    return bool(
+        _fits(mesh.vertices, mesh.facet_at, mesh.facet_edges, mesh.facet_vertices, mesh.edge_vertices, mesh.edge_facets)
+    )
+
+
+@entry
+def _fits(vertices, at, edges, corner, edge_vertices, edge_facets):
+    """Has every facet three edges or more, with the same ends in both of their facets, and is none turned over?"""
+    uses = np.zeros(edge_vertices.shape[0], np.int8)
+    for f in range(at.size - 1):
+        if at[f + 1] - at[f] < 3:
+            return False
+        largest, before = 0.0, corner[at[f + 1] - 1]
+        for k in range(at[f], at[f + 1]):
+            e, a, b = edges[k], vertices[corner[at[f]]], vertices[before]
+            uses[e] += 1
+            if min(before, corner[k]) != min(edge_vertices[e, 0], edge_vertices[e, 1]) or max(before, corner[k]) != max(
+                edge_vertices[e, 0], edge_vertices[e, 1]
+            ):
+                return False
+            before, v = corner[k], vertices[corner[k]]
+            x, y, z = a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+            size = (a[1] * b[2] + a[2] * b[1]) * v[0] + (a[2] * b[0] + a[0] * b[2]) * v[1]
+            size += (a[0] * b[1] + a[1] * b[0]) * v[2]
+            det = x * v[0] + y * v[1] + z * v[2]
+            largest = det / size if abs(det) > abs(largest) * size else largest
+        if largest < -TURNED:
+            return False
+    for e in range(uses.size):
+        if uses[e] != (2 if edge_facets[e, 1] >= 0 else 1):
+            return False
+    return True
+
+
+TURNED = 2.0**-32
+"""Relative determinant of corners below which doubles do not tell which way round a facet is: corners are good to 2e-10."""
 
 
 def _leave_collapsed(data: Data, region: Region, split: Split, code: Int32, short: Bools, pool: Executor) -> None:
@@ -525,7 +593,7 @@ def beside(mesh: Mesh) -> tuple[Int32, Int32]:
 
 
 def untied(split: Split) -> Canonical:
-    """Nothing is tied: every piece is a facet."""
+    """Every piece is a facet: nothing is tied, or it cannot be told what is."""
     n = split.kind.size
     pieces, none = np.arange(n, dtype=np.int32), np.empty(0, dtype=np.int32)
     nowhere = np.zeros(n + 1, dtype=np.intp)
@@ -625,8 +693,7 @@ def _number(region: Region, split: Split, facets: _Facets, group: Int32, rings: 
     rings, twin = _paired(rings)
     one = _join_corners(split.mesh.vertices, rings.at, twin, rings.first, rings.last)
     vertices = _on_sides(region.axis, region.corners, split.mesh.vertices, *rings[:2], rings.first, rings.last, one)
-    is_tied = (np.diff(facets.tied_at) > 0) | (np.diff(facets.member_at) > 1)
-    places, pairs = _find_joint(rings.at, rings.beyond, rings.event, twin, is_tied)
+    places, pairs = _find_joint(rings.at, rings.beyond, rings.event, twin, facets.is_tied)
     event_at, event_code = _find_events(split, facets, pairs)
     rings.event[places] = rings.event[twin[places]] = event_code[event_at[:-1]]
     place, around = _lay_out(vertices, rings.at, rings.beyond, rings.event, one[rings.last])

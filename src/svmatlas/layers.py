@@ -895,9 +895,9 @@ def _is_coarse_or_tie(task):
     if coarse or is_far(task.corner[0], task.tally[N_CORNERS]):
         if vanishes(task):
             return False, True
-        if task.counts[REFINED] == -1:
-            return True, False
-    return False, is_tie(task) == 1
+        coarse = coarse or task.counts[REFINED] == -1
+    tie = is_tie(task) == 1
+    return coarse and not tie, tie
 
 
 @caller

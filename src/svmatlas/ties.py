@@ -65,6 +65,9 @@ LESS = 2.0**-5
 ROUNDING = 2.0**-48
 """Relative distance of corners that are the same up to rounding of the data, 2^-53."""
 
+NOTHING = 2.0**-50
+"""The same as it is, for entries that are small against the largest, 1, which rounding of the data moves as well."""
+
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Points
@@ -277,7 +280,7 @@ def _has_no_length(old, new, i, j):
             return True
         left, size = _cross_dd(new[i], new[j], c)
         moved = _cross_dd(old[i], new[i], c)[0] + _cross_dd(old[j], new[j], c)[0]
-        if left > TIED * moved + ROUNDING * size:
+        if left > TIED * moved + ROUNDING * size + NOTHING:
             return False
     return True
 

@@ -263,6 +263,8 @@ def _violation_exactly(atlas: Atlas, problem: ExactProblem, f: int, state: npt.N
     for a, b in zip(codes, codes[1:] + codes[:1], strict=True):
         if any(facet.sign(a, b, k) < 0 for k in lines):
             return np.inf
+    if atlas._canonical.facet[f] < 0:  # it has no area, and nobody sees where it is
+        return 0.0
     exact = rounded(facet.corners(codes))
     apart = np.abs(mesh.vertices[mesh.facet_vertices[places]] - exact)
     return float(np.max(np.divide(apart, exact, out=apart, where=exact > 0)))
@@ -355,6 +357,7 @@ def _check_tied(atlas: Atlas, limit: Limit) -> tuple[float, int]:
         _, beta = affine_maps(data, atlas._region, atlas._split_states(canonical.piece[facets]), jitter=0.0, accuracy=POLISH)
         for f, state, maps in zip(facets.tolist(), atlas._states(facets), beta, strict=True):
             corners = canonical.mesh.vertices[canonical.mesh.facet_vertices[slice(*canonical.mesh.facet_at[f : f + 2])]]
+            corners = corners[corners[:, 2] > 0]  # at infinity l beta is zero
             score = corners @ (maps @ data.columns) - corners[:, 2:]
             size = (corners @ np.linalg.norm(maps, axis=1))[:, None] * data.point[NORM] + corners[:, 2:]
             wrong = np.where(state == MARGIN, np.abs(score), np.where(state == INSIDE, score, -score))
