@@ -890,14 +890,13 @@ def _crowd(task, arena):
 
 @kernel
 def _is_coarse_or_tie(task):
-    """Does it take exact arithmetic to know the corners of the facet just closed, or whether it is a tie? Else, is it one?"""
+    """Does it take exact arithmetic to know the corners of the facet just closed, and is it a tie, as far as that is known?"""
     coarse = has_coarse(task)
     if coarse or is_far(task.corner[0], task.tally[N_CORNERS]):
         if vanishes(task):
-            return False, True
+            return coarse, True
         coarse = coarse or task.counts[REFINED] == -1
-    tie = is_tie(task) == 1
-    return coarse and not tie, tie
+    return coarse, is_tie(task) == 1
 
 
 @caller
@@ -1235,9 +1234,13 @@ class _Work:
         self.answers, self.asked = more_answers(self.answers, new), f
 
     def _settle(self) -> None:
-        """Corners of closed facets that double-double does not know well, and whether they are ties, from exact arithmetic."""
+        """Corners of closed facets that double-double does not know well, and whether they are ties, from exact arithmetic.
+
+        Ties are left as they are: nobody sees their corners.
+        """
         arena, done = self.arena, int(self.arena.counts[DONE])
-        coarse = self.n_settled + np.flatnonzero(arena.coarse[self.n_settled : done])
+        new = slice(self.n_settled, done)
+        coarse = self.n_settled + np.flatnonzero(arena.coarse[new] & (arena.kind[new] != TIE))
         if coarse.size > 0:
             problem = self.engine.exact_in(self.region, self.limit)
             states = states_of(arena.order[coarse], arena.parent, arena.flips, self.start[self.which])
