@@ -24,7 +24,7 @@ def assert_same(one, other):
     assert_same_meshes(a.mesh, b.mesh)
     for name in ("flips", "tie", "start"):
         np.testing.assert_array_equal(getattr(a.split, name), getattr(b.split, name), err_msg=name)
-    for name in ("event_at", "event_code", "piece", "facet", "tied_at", "tied"):
+    for name in ("joint", "joint_at", "joint_code", "piece", "facet", "tied_at", "tied"):
         np.testing.assert_array_equal(getattr(a, name), getattr(b, name), err_msg=name)
 
 

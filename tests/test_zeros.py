@@ -112,11 +112,11 @@ def test_lines_are_those_of_integers(seed, tied):
             assert abs(Fraction(part[6 + c]) - true[3 + c]) <= Fraction(part[9 + c])
 
 
-def some_facets(atlas, count):
-    """Partitions of some facets of a map, and whether they are ties."""
-    ties = atlas._mesh.facet_tie
-    facets = np.sort(np.random.default_rng(0).choice(ties.size, min(count, ties.size), replace=False))
-    return zip(atlas._states(facets), ties[facets], strict=True)
+def some_pieces(atlas, count):
+    """Partitions of some facets of the map of the jittered data, and whether they are ties."""
+    ties = atlas._canonical.split.tie
+    pieces = np.sort(np.random.default_rng(0).choice(ties.size, min(count, ties.size), replace=False))
+    return zip(atlas._split_states(pieces), ties[pieces], strict=True)
 
 
 @pytest.mark.parametrize("make", [cases.binary, cases.one_hot, cases.lattice, cases.both_labels])
@@ -126,7 +126,7 @@ def test_signs_are_those_of_integers(make):
     data, region = atlas._problem.data, atlas._region
     space, drift, hints = make_space(data, region), drift_of(data, data.rows.shape[0]), np.empty((0, 3), dtype=np.intp)
     plain, full = ExactProblem(data, region, 0.0), ExactProblem(data, region)
-    for state, tie in some_facets(atlas, 40):
+    for state, tie in some_pieces(atlas, 40):
         signs, closed, vanished = facet_signs(data, region, space, state, drift, hints)
         assert not closed or vanished == tie
         still, moved = ExactFacet(plain, state), ExactFacet(full, state)
@@ -142,12 +142,12 @@ def test_signs_are_those_of_integers(make):
 def test_ties_take_no_integers(make):
     """Neither to be told, nor for their corners, which are as good as all others."""
     atlas = svmatlas.explore(*make())
+    split, exact = atlas._canonical.split, ExactProblem(atlas._problem.data, atlas._region)
     assert atlas.n_zero > 0
     assert atlas.n_exact == 0
-    assert atlas.facet_is_tie.any()
-    mesh, exact = atlas._mesh, ExactProblem(atlas._problem.data, atlas._region)
-    facets = np.flatnonzero(mesh.facet_tie)[::11]
-    for f, state in zip(facets, atlas._states(facets), strict=True):
+    assert split.tie.any()
+    mesh, pieces = split.mesh, np.flatnonzero(split.tie)[::11]
+    for f, state in zip(pieces, atlas._split_states(pieces), strict=True):
         places = np.arange(mesh.facet_at[f], mesh.facet_at[f + 1])
         codes = mesh.edge_code[mesh.facet_edges[places]].tolist()
         vertices = mesh.vertices[mesh.facet_vertices[places]]
