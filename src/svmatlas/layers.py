@@ -891,12 +891,9 @@ def _crowd(task, arena):
 @kernel
 def _is_coarse_or_tie(task):
     """Does it take exact arithmetic to know the corners of the facet just closed, and is it a tie, as far as that is known?"""
-    coarse = has_coarse(task)
-    if coarse or is_far(task.corner[0], task.tally[N_CORNERS]):
-        if vanishes(task):
-            return coarse, True
-        coarse = coarse or task.counts[REFINED] == -1
-    return coarse, is_tie(task) == 1
+    if has_coarse(task) or is_far(task.corner[0], task.tally[N_CORNERS]):
+        return True, vanishes(task) or (task.counts[REFINED] != -1 and is_tie(task) == 1)
+    return False, is_tie(task) == 1
 
 
 @caller
