@@ -37,6 +37,7 @@ from svmatlas.layers import (
     OPEN,
     POSITIVES,
     TIE,
+    UNSURE,
     Words,
     enter,
     find,
@@ -488,7 +489,7 @@ def _unite(data: Data, region: Region, words: Words, split: Split, pool: Executo
     mesh = split.mesh
     tie = split.tie & ~split.tie.all()  # where there is nothing else, a tie is better than nothing
     behind, code = beside(mesh)
-    looked = _look_at_all(data, region, words, split, np.flatnonzero(split.kind == CROWDED), pool)
+    looked = _look_at_all(data, region, words, split, np.flatnonzero((split.kind == CROWDED) | (split.kind >= UNSURE)), pool)
     looked = _add_anchored(data, words, split, looked)
     facets, group = _group(split, words, looked, tie)
     beyond, event, short = _find_beyond(
@@ -618,7 +619,7 @@ def _look_at_all(data: Data, region: Region, words: Words, split: Split, pieces:
 
 
 def _add_anchored(data: Data, words: Words, split: Split, looked: _Looked) -> _Looked:
-    """The same with the pieces where all of one class are on the margin, and all others inside it."""
+    """The same with the pieces where all of one class are on the margin, and all others inside it, in order."""
     for kind, axis in ((POSITIVES, P), (NEGATIVES, Q)):
         pieces = np.flatnonzero(split.kind == kind)
         if pieces.size > 0:
@@ -631,7 +632,8 @@ def _add_anchored(data: Data, words: Words, split: Split, looked: _Looked) -> _L
                 np.concatenate([looked.tied_at, end]),
                 np.concatenate([looked.tied, tied]),
             )
-    return looked
+    order = np.argsort(looked.piece)
+    return _Looked(looked.piece[order], looked.key[order], *_take(looked.tied_at, looked.tied, order))
 
 
 @entry

@@ -294,7 +294,7 @@ def _check_numbers(problem: Problem, canonical: Canonical) -> None:
     )
     ranges += [
         (split.flips, (split.mesh.facet_layer.size, 2), -1, 2 * n_points - 1),
-        (split.kind, split.mesh.facet_layer.shape, 0, 4),
+        (split.kind, split.mesh.facet_layer.shape, 0, 6),
         (split.start, (n_points,), 0, 2),
         (problem.point, problem.weight.shape, ZERO, n_points - 1),
         (problem.distinct, (n_points,), 0, problem.features.origin.size - 1),

@@ -44,7 +44,7 @@ import numpy.typing as npt
 
 from svmatlas.compiled import caller, entry, kernel, owner
 from svmatlas.doubledouble import UNIT
-from svmatlas.exact import ExactProblem, answer, settle
+from svmatlas.exact import ExactFacet, ExactProblem, answer, rounded, settle
 from svmatlas.facet import (
     BETA,
     BETA_HI,
@@ -91,6 +91,7 @@ from svmatlas.polygon import (
     NO_CODE,
     close_facet,
     has_coarse,
+    is_coarse,
     is_crowded,
     is_far,
     is_suspect,
@@ -101,7 +102,7 @@ from svmatlas.polygon import (
 )
 from svmatlas.record import MEMORY, make_record
 from svmatlas.stopping import NEVER, Limit, Pace, Stopped
-from svmatlas.zeros import sum_words, vanishes
+from svmatlas.zeros import UNKNOWN, sum_words, vanishes
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -275,10 +276,11 @@ RINGED, LONE, SAME, OTHER = range(4)
 """The queues, in the order in which they are served: facets of which all corners are known; those of one colour of which
 one corner is known, and all of that colour; those of the other colour. Of LONE the last is served first: it shares most points
 with the facet before, and so most columns of its factor."""
-PLAIN, TIE, CROWDED, POSITIVES, NEGATIVES = np.arange(5)
+PLAIN, TIE, CROWDED, POSITIVES, NEGATIVES, UNSURE, LIKELY = np.arange(7)
 """Kinds of facets: plain ones; those without area, which the jitter made; those where points may be tied (canonical.py): at a
 corner more points may be on the margin than M and two events explain; those where without jitter all positive, or all
-negative, points are on the margin: M is so many of them that beta is e (see Anchored facets in facet.py)."""
+negative, points are on the margin: M is so many of them that beta is e (see Anchored facets in facet.py); those that may be
+ties up to rounding of the data, which mesh.py judges anew, whatever the way to them was, UNSURE ones and LIKELY ones."""
 CLOSED_SINCE = -2
 """Marks facets to which nothing needs to be told."""
 PLACES, CORNERS = 5, 2
@@ -533,7 +535,10 @@ def _write(task, words, arena, f, hints):
         a, b, v = edge[0, CODE, j], edge[0, CODE, j + 1 if j + 1 < size else 0], corners[0, j]
         arena.code[start + j] = a
         if edge[0, HINT, j] >= 0:
-            arena.vertex[start + j] = _number_of(hints[edge[0, HINT, j], 2])
+            told = hints[edge[0, HINT, j], 2]
+            arena.vertex[start + j] = _number_of(told)
+            if told < 0 and not is_coarse(v):  # this facet knows better
+                _copy(v, arena.corner[_number_of(told)])
             continue
         arena.vertex[start + j], arena.name[found] = found, _name_vertex(task, words, key, a, b, v)
         for c in range(3):
@@ -847,9 +852,9 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
                 _spread(task, frame, arena.spread)
             if arena.beta.shape[0] > 0:
                 _write_beta(task, arena)
-            arena.coarse[done], tie = _is_coarse_or_tie(task)
+            arena.coarse[done], kind = _is_coarse_or_tie(task)
             clear, entering = _crowd(task, arena)
-            arena.kind[done] = TIE if tie else _kind_of(task, arena.margin[f], clear, entering)
+            arena.kind[done] = kind if kind != PLAIN else _kind_of(task, arena.margin[f], clear, entering)
             if not (_mev(task, words, arena, f, space.neighbour) and _cv(task, words, arena, f, space.neighbour)):
                 return FULL
             task.answers = answers[:0]
@@ -890,10 +895,13 @@ def _crowd(task, arena):
 
 @kernel
 def _is_coarse_or_tie(task):
-    """Does it take exact arithmetic to know the corners of the facet just closed, and is it a tie, as far as that is known?"""
+    """Are corners of the facet just closed not known well? And its kind as to ties, PLAIN if it is certainly none."""
     if has_coarse(task) or is_far(task.corner[0], task.tally[N_CORNERS]):
-        return True, vanishes(task) or (task.counts[REFINED] != -1 and is_tie(task) == 1)
-    return False, is_tie(task) == 1
+        if vanishes(task):
+            return True, TIE
+        return True, (LIKELY if task.counts[REFINED] != -1 and is_tie(task) == 1 else UNSURE)
+    tie = is_tie(task)
+    return False, (UNSURE if tie == UNKNOWN else (TIE if tie == 1 else PLAIN))
 
 
 @caller
@@ -1177,7 +1185,7 @@ class _Work:
         self.hints = np.empty((CROWD, 3), dtype=np.intp)
         self.answers, self.asked = np.empty((0, 5), dtype=np.intp), -1  # all answers, and the facet that they are for
         self.pace = Pace(engine.pace, CHUNK)
-        self.settled: list[tuple[int, Floats, bool]] = []  # closed facets with corners from exact arithmetic; are they ties?
+        self.settled: list[tuple[int, Floats]] = []  # closed facets with corners from exact arithmetic
         self.n_settled = 0  # all closed facets up to this one are known well
 
     def run(self) -> int:
@@ -1231,20 +1239,20 @@ class _Work:
         self.answers, self.asked = more_answers(self.answers, new), f
 
     def _settle(self) -> None:
-        """Corners of closed facets that double-double does not know well, and whether they are ties, from exact arithmetic.
+        """Corners of closed facets that double-double does not know well, from exact arithmetic.
 
-        Ties are left as they are: nobody sees their corners.
+        Ties, and likely ones, are left as they are: nobody sees their corners.
         """
         arena, done = self.arena, int(self.arena.counts[DONE])
         new = slice(self.n_settled, done)
-        coarse = self.n_settled + np.flatnonzero(arena.coarse[new] & (arena.kind[new] != TIE))
+        coarse = self.n_settled + np.flatnonzero(arena.coarse[new] & (arena.kind[new] != TIE) & (arena.kind[new] != LIKELY))
         if coarse.size > 0:
             problem = self.engine.exact_in(self.region, self.limit)
             states = states_of(arena.order[coarse], arena.parent, arena.flips, self.start[self.which])
             for f, state in zip(coarse.tolist(), states, strict=True):
                 self.n_settled = f
                 codes = _rename(arena.code[arena.at[f] : arena.at[f + 1]].astype(np.intp), self.which).tolist()
-                self.settled.append((f, *settle(problem, self._full_state(state), codes)))
+                self.settled.append((f, rounded(ExactFacet(problem, self._full_state(state)).corners(codes))))
                 self.engine.n_exact += len(codes)
         self.n_settled = done
 
@@ -1255,8 +1263,8 @@ class _Work:
         engine.room = max(engine.room, int(SPARE * arena.counts[NAMED]))
         engine.pace = self.pace.size
         arena.counts[DONE], arena.counts[FOUND] = n, arena.vertex[: arena.at[n]].max(initial=-1) + 1
-        for f, corners, tie in self.settled:
-            mine, arena.kind[f] = arena.vertex[arena.at[f] : arena.at[f + 1]], TIE if tie else CROWDED
+        for f, corners in self.settled:
+            mine = arena.vertex[arena.at[f] : arena.at[f + 1]]
             known = arena.corner[mine] == 0.0  # zero by structure
             arena.corner[mine] = np.where(known, 0.0, np.maximum(corners, 0.0))
         if engine.betas and outcome == CLOSED and not self._mend():

@@ -23,6 +23,7 @@ from svmatlas.layers import (
     CROWDED,
     OPEN,
     TIE,
+    UNSURE,
     Engine,
     Facets,
     Words,
@@ -132,8 +133,8 @@ class Joiner:
         split = Split(mesh, flips, kind[order], start)
         joined = order >= n_pieces
         del order, at, kind, place, corner, around, now, one
-        suspects = _suspects(joined, mesh.facet_at, mesh.vertices, mesh.facet_vertices)
-        split.kind[joined & (suspects == 0) & split.tie] = CROWDED
+        suspects = _suspects(joined | (split.kind >= UNSURE), mesh.facet_at, mesh.vertices, mesh.facet_vertices)
+        split.kind[(suspects == 0) & ((joined & split.tie) | (split.kind >= UNSURE))] = CROWDED
         self._judge_all(pool, suspects, split, limit)
         return split._replace(mesh=mesh._replace(vertices=_join_at_infinity(mesh)))
 

@@ -375,7 +375,7 @@ def _store_corner(corner, v0, v1, v2, d0, d1, d2):
 
 
 @kernel
-def _is_coarse(corner):
+def is_coarse(corner):
     """Is an entry of a corner known too badly?"""
     for c in range(3):
         if not corner[3 + c] <= COARSE * corner[c]:
@@ -1329,7 +1329,7 @@ def _mark(t, hints):
         for k in range(hints.shape[0]):
             if hints[k, 0] == a and hints[k, 1] == b:
                 t.edge[0, CHECKED, j], t.edge[0, HINT, j] = 1, k
-                if hints[k, 2] >= 0 and t.counts[REFINED] == 0 and _is_coarse(t.corner[0, j]):
+                if hints[k, 2] >= 0 and t.counts[REFINED] == 0 and is_coarse(t.corner[0, j]):
                     t.edge[0, CHECKED, j] = _take_over(t.known[hints[k, 2]], t.corner[0, j])
 
 
@@ -1469,7 +1469,7 @@ def _attempt_with(t, hints, near):
 def has_coarse(t):
     """Is a corner of the polygon known too badly?"""
     for j in range(t.tally[N_CORNERS]):
-        if _is_coarse(t.corner[0, j]):
+        if is_coarse(t.corner[0, j]):
             return True
     return False
 
@@ -1480,7 +1480,7 @@ def _sharpen(t):
     n = t.tally[N_CORNERS]
     for j in range(n):
         old, new = t.corner[0, j], t.corner[1, j]
-        if _is_coarse(old) or t.edge[0, CHECKED, j] == TAKEN:
+        if is_coarse(old) or t.edge[0, CHECKED, j] == TAKEN:
             _make_corner(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
             for c in range(3):
                 if old[c] != 0.0:
@@ -1492,7 +1492,7 @@ def _sharpen_tied(t):
     """Corners that are coarse even so, from what is left of their entries without coefficients of the jitter that are zero."""
     n = t.tally[N_CORNERS]
     for j in range(n):
-        if _is_coarse(t.corner[0, j]) and solve_words(t):
+        if is_coarse(t.corner[0, j]) and solve_words(t):
             _make_tied(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
 
 

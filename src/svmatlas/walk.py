@@ -73,9 +73,9 @@ from svmatlas.polygon import (
     NO_CODE,
     NONE,
     _check_corner,
-    _is_coarse,
     _make_corner,
     find_pencil,
+    is_coarse,
 )
 from svmatlas.problem import Problem
 from svmatlas.record import make_memory, make_record
@@ -146,7 +146,7 @@ def find_exit(t, line, goal):
     tabulate_margin(t)
     while True:
         outcome, code = _attempt(t, line, goal)
-        if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and _is_coarse(t.corner[0, 0]))):
+        if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and is_coarse(t.corner[0, 0]))):
             return outcome, code
         refine(t)
 
@@ -216,12 +216,12 @@ def _exit_nearby(t, near, line, goal):
         return ASKING, goal
     tabulate_margin(t)
     outcome, code = _attempt(t, line, goal)
-    if t.counts[REFINED] == 0 and (outcome == ASKING or (outcome == CLOSED and _is_coarse(t.corner[0, 0]))):
+    if t.counts[REFINED] == 0 and (outcome == ASKING or (outcome == CLOSED and is_coarse(t.corner[0, 0]))):
         refine(t)
         outcome, code = _attempt(t, line, goal)
     if outcome == CLOSED and not _is_in_reach(t, near):
         return PUT_OFF, goal
-    if outcome != CLOSED or _is_coarse(t.corner[0, 0]):
+    if outcome != CLOSED or is_coarse(t.corner[0, 0]):
         return ASKING, goal
     return CLOSED, code
 
@@ -338,7 +338,7 @@ def _be_patient(near, success):
 def _record(t, corner, code, near, out, n):
     """Write an event down and cross it."""
     out.code[n] = code
-    out.coarse[n] = _is_coarse(corner)
+    out.coarse[n] = is_coarse(corner)
     for c in range(3):
         out.corner[n, c] = corner[c]
         near.entry[c] = corner[c]
