@@ -64,6 +64,15 @@ def both_labels():
     return np.vstack([X, X]), np.r_[y, 1 - y]
 
 
+def decimals_of_low_rank(seed):
+    """Random rows that are tied up to rounding, and a bias."""
+    rng = np.random.default_rng(seed)
+    n, d, _ = int(rng.integers(3, [12, 40, 160][rng.integers(0, 3)])), int(rng.integers(1, 8)), rng.integers(0, 8)
+    X = (rng.integers(-2, 3, (n, 2)) @ rng.integers(-2, 3, (2, d + 4))) / [1, 10][rng.integers(0, 2)]
+    y = rng.random(n) < [0.5, 0.2, 0.05][rng.integers(0, 3)]
+    return X, y, [0.0, 1.0, 0.01][rng.integers(0, 3)]
+
+
 def one_positive():
     return gaussian(1, 29, 3, 0.0)
 

@@ -287,7 +287,7 @@ def test_exact_arithmetic_is_stopped(small):
 @pytest.mark.parametrize("looks", [2, 10, 60])
 def test_a_tile_that_is_stopped_has_what_is_known(looks, monkeypatch):
     """Stopped while exact arithmetic is at work: the facets before are those of the whole tile, in the same order."""
-    X, y = cases.one_hot()
+    X, y, _ = cases.decimals_of_low_rank(1063)
     region = ((0.0, np.inf), (0.0, np.inf))
     whole = survey.Surveyor(svmatlas.explore(X, y, max_facets=1)._problem, region)
     every = whole.explore(region)
@@ -309,7 +309,8 @@ def test_a_tile_that_is_stopped_has_what_is_known(looks, monkeypatch):
     np.testing.assert_array_equal(part.key, every.key[:n])
     np.testing.assert_array_equal(part.kind == TIE, every.kind[:n] == TIE)
     np.testing.assert_array_equal(part.code, every.code[: part.at[n]])
-    np.testing.assert_array_equal(part.corner[part.vertex], every.corner[every.vertex[: part.at[n]]])
+    corners, known = part.corner[part.vertex], every.corner[every.vertex[: part.at[n]]]
+    np.testing.assert_allclose(corners, known, rtol=1e-9, atol=0)  # facets that come later may know a corner better
 
 
 def test_a_pace_is_learnt():

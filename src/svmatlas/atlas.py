@@ -546,7 +546,7 @@ class Atlas:
         doubtful = is_far(c) | (pieces == NOWHERE) | (not self.complete)
         pieces[doubtful] = self._settle(c[doubtful])[0]
         self._check_explored(c, pieces == NOWHERE)
-        return np.array([self._locator.facet_of(f) for f in pieces.tolist()], dtype=np.intp)
+        return self._locator.facets(pieces, c)
 
     def _settle(self, c: Floats) -> tuple[Ints, Solution]:
         """Pieces at homogeneous costs (n, 3), and the solutions there.

@@ -47,7 +47,7 @@ from svmatlas.layers import (
 from svmatlas.mesh import BEHIND, COUNT, FACETS, FAR_OUT, NUMBER, VERTEX, Joiner, Mesh, Split, is_far_out, number_all
 from svmatlas.mesh import CODE as EDGE
 from svmatlas.stopping import NEVER, Limit
-from svmatlas.ties import find_collapsed, find_tied, is_short
+from svmatlas.ties import find_collapsed, find_corners, find_tied, is_short
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -187,6 +187,7 @@ class _Rings(NamedTuple):
     event: Int32  # code of the event, or SEVERAL
     first: Int32  # vertices of the split mesh
     last: Int32
+    place: Int32  # a place of the split mesh on the edge
 
 
 @owner
@@ -257,7 +258,7 @@ def _neighbours(beyond, places, length):
 def _assemble(vertices, at, corner, beyond, event, member_at, members):
     """The edges of all facets in order, from the boundaries of their pieces: see _Rings."""
     ring_at, size = np.zeros(member_at.size, np.int64), 0
-    rings = np.empty((4, corner.size), np.int32)
+    rings = np.empty((5, corner.size), np.int32)
     for g in range(member_at.size - 1):
         pieces = members[member_at[g] : member_at[g + 1]]
         if pieces.size == 1:
@@ -268,7 +269,7 @@ def _assemble(vertices, at, corner, beyond, event, member_at, members):
     return ring_at, rings[:, :size].copy()
 
 
-BEYOND, EVENT, FIRST, LAST = range(4)
+BEYOND, EVENT, FIRST, LAST, PLACE = range(5)
 """Rows of the rings: see _Rings."""
 
 
@@ -283,7 +284,8 @@ def _go_round(at, corner, beyond, event, f, rings, size):
         if size > start and rings[BEYOND, size - 1] == beyond[k] != UNEXPLORED:
             rings[EVENT, size - 1], rings[LAST, size - 1] = SEVERAL, corner[k]
             continue
-        rings[BEYOND, size], rings[EVENT, size], rings[FIRST, size], rings[LAST, size] = beyond[k], event[k], first, corner[k]
+        rings[BEYOND, size], rings[EVENT, size], rings[PLACE, size] = beyond[k], event[k], k
+        rings[FIRST, size], rings[LAST, size] = first, corner[k]
         size += 1
     if size > start + 1 and rings[BEYOND, start] == rings[BEYOND, size - 1] != UNEXPLORED:
         size -= 1
@@ -304,7 +306,7 @@ def _gather(vertices, at, corner, beyond, event, pieces, rings, size):
     for n in range(longest.size):
         k = longest[n]
         rings[BEYOND, size + n], rings[EVENT, size + n] = beyond[places[k]], event[places[k]]
-        rings[FIRST, size + n], rings[LAST, size + n] = starts[k], corner[places[k]]
+        rings[FIRST, size + n], rings[LAST, size + n], rings[PLACE, size + n] = starts[k], corner[places[k]], places[k]
     for k in range(places.size):
         n, top = size + which[k], longest[which[k]]
         if k != top:
@@ -520,7 +522,7 @@ def _unite(data: Data, region: Region, words: Words, split: Split, pool: Executo
     flat = (np.diff(at) < 3)[group] & (group >= 0)
     if flat.any() and not (flat | (group < 0)).all():  # ties up to rounding of the data
         return _unite(data, region, words, split._replace(kind=np.where(flat, TIE, split.kind)), pool)
-    canonical = _number(region, split, facets, group, _Rings(at, *ring), pool)
+    canonical = _number(data, region, split, facets, group, _Rings(at, *ring), pool)
     return canonical if _is_sound(canonical, int(group.max()) + 1) else untied(split)
 
 
@@ -706,11 +708,15 @@ def _group(split: Split, words: Words, looked: _Looked, tie: Bools) -> tuple[_Fa
     return _Facets(member_at, members, piece, tied_at, looked.tied[np.repeat(mine, counts)]), group
 
 
-def _number(region: Region, split: Split, facets: _Facets, group: Int32, rings: _Rings, pool: Executor) -> Canonical:
+def _number(
+    data: Data, region: Region, split: Split, facets: _Facets, group: Int32, rings: _Rings, pool: Executor
+) -> Canonical:
     """Pair the edges, join the corners, find the events, and number all in the order of the layers."""
     rings, twin = _paired(rings)
     one = _join_corners(split.mesh.vertices, rings.at, twin, rings.first, rings.last)
-    vertices = _on_sides(region.axis, region.corners, split.mesh.vertices, *rings[:2], rings.first, rings.last, one)
+    vertices = split.mesh.vertices.copy()
+    _without_jitter(data, region, split, rings, one, vertices)
+    _put_on_sides(region.axis, region.corners, *rings[:2], rings.first, rings.last, one, vertices)
     places, pairs = _find_joint(rings.at, rings.beyond, rings.event, twin, facets.is_tied)
     event_at, event_code = _find_events(split, facets, pairs)
     rings.event[places] = rings.event[twin[places]] = event_code[event_at[:-1]]
@@ -748,9 +754,8 @@ def _take(at: Ints, values: Int32, which: npt.NDArray[np.signedinteger]) -> tupl
 
 
 @entry
-def _on_sides(axes, corners, vertices, at, beyond, first, last, one):
-    """Vertices on an axis, at infinity and in corners of the region, as they are without jitter."""
-    out = vertices.copy()
+def _put_on_sides(axes, corners, at, beyond, first, last, one, out):
+    """Vertices on an axis, at infinity and in corners of the region are there."""
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
             side, following = -1 - beyond[k], -1 - beyond[_step(at, f, k, 1)]
@@ -760,7 +765,36 @@ def _on_sides(axes, corners, vertices, at, beyond, first, last, one):
                 out[one[first[k]], axes[side]] = out[one[last[k]], axes[side]] = 0.0
             if following == (side + 1) % axes.size:
                 out[one[last[k]]] = corners[side]
-    return out
+
+
+@entry
+def _sharpest(vertices, split_at, at, place, first, last, one):
+    """For each vertex that stands for several the sharpest corner in a piece that has both edges: piece, and two places."""
+    count, best = np.zeros(one.size, np.int32), np.zeros(one.size)
+    chosen = np.full((one.size, 3), -1, np.int64)
+    for v in range(one.size):
+        count[one[v]] += 1
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            v, following = one[last[k]], _step(at, f, k, 1)
+            piece = np.searchsorted(split_at, place[k], "right") - 1
+            if count[v] == 1 or not split_at[piece] <= place[following] < split_at[piece + 1]:
+                continue
+            sharp = _sharpness(vertices[one[first[k]]], vertices[v], vertices[one[last[following]]])
+            if sharp > best[v]:
+                best[v], chosen[v, 0], chosen[v, 1], chosen[v, 2] = sharp, piece, place[k], place[following]
+    return chosen
+
+
+def _without_jitter(data: Data, region: Region, split: Split, rings: _Rings, one: Int32, vertices: Floats) -> None:
+    """Put vertices that stand for several where the lines of two edges meet without jitter."""
+    mesh = split.mesh
+    chosen = _sharpest(vertices, mesh.facet_at, rings.at, rings.place, rings.first, rings.last, one)
+    which = np.flatnonzero(chosen[:, 0] >= 0)
+    which = which[np.argsort(chosen[which, 0])]
+    for part in np.array_split(which, which.size // CHUNK + 1):
+        codes = mesh.edge_code[mesh.facet_edges[chosen[part, 1:]]]
+        vertices[part] = find_corners(data, region, split, chosen[part, 0], codes, vertices[part])
 
 
 def _paired(rings: _Rings) -> tuple[_Rings, Ints]:

@@ -143,6 +143,7 @@ class Locator:
     """Point location in the split mesh."""
 
     def __init__(self, canonical: Canonical) -> None:
+        self.canonical = canonical
         self.mesh = mesh = canonical.split.mesh
         self.neighbour, _ = beside(mesh)
         self.facet = canonical.facet
@@ -200,6 +201,16 @@ class Locator:
                 yield f
             else:
                 waiting += self.neighbour[at[f] : at[f + 1]].tolist()
+
+    def facets(self, pieces: Ints, points: Floats) -> Ints:
+        """The facets of points in pieces; of several that hold a point, be it only without jitter, the lowest."""
+        facets = np.array([self.facet_of(f) for f in pieces.tolist()], dtype=np.intp)
+        mesh = self.canonical.mesh
+        if mesh is self.mesh:
+            return facets
+        everything = np.arange(mesh.facet_layer.size, dtype=np.int32)
+        found = _walk(mesh.vertices, mesh.facet_at, mesh.facet_vertices, beside(mesh)[0], everything, facets, points)
+        return np.where(found == NOWHERE, facets, found)
 
     def facet_of(self, piece: int) -> int:
         """The facet of a piece; of a tie one beside it; NOWHERE if there is none."""

@@ -38,6 +38,7 @@ from svmatlas.facet import (
     dot_dd,
     drift_of,
     follow_pull,
+    line_dd,
     make_space,
     make_task,
     refine,
@@ -322,3 +323,52 @@ def find_collapsed(data: Data, region: Region, split: Split, pieces: Ints, code:
         data, region, make_space(data, region, closing=False), drift_of(data, 1), pieces, split.states(pieces),
         mesh.vertices, mesh.facet_at, mesh.facet_vertices, code, short,
     )  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Corners
+
+
+@caller
+def _find_all_corners(data, region, space, drift, states, codes, corners):
+    """Where the lines of two codes meet without jitter, for some pieces; corners that are not known better stay."""
+    task = make_task(data, region, space)
+    task.jitter = 0.0
+    moves = states.shape[1]
+    a, b, v = task.exact[0], task.exact[1], task.exact[2]
+    for n in range(states.shape[0]):
+        moves = _take_up(task, states, n, drift, moves)
+        if task.counts[REFINED] == 0:
+            refine(task)
+        if task.counts[REFINED] != 1:
+            continue
+        line_dd(task, codes[n, 0], a)
+        line_dd(task, codes[n, 1], b)
+        top, error = 0, 0.0
+        for c in range(3):
+            p, q = (c + 1) % 3, (c + 2) % 3
+            x, x_lo = dd_mul(a[p], a[3 + p], b[q], b[3 + q])
+            y, y_lo = dd_mul(a[q], a[3 + q], b[p], b[3 + p])
+            v[c], _ = dd_add(x, x_lo, -y, -y_lo)
+            error += abs(a[p]) * b[6 + q] + a[6 + p] * abs(b[q]) + abs(a[q]) * b[6 + p] + a[6 + q] * abs(b[p])
+            top = c if abs(v[c]) > abs(v[top]) else top
+        near = True
+        for c in range(3):
+            near = near and abs(v[c] / v[top] - corners[n, c] / corners[n, top]) < NEAR and corners[n, top] > 0.0
+        if near and error < ROUNDING * abs(v[top]):
+            for c in range(3):  # zeros by structure are zeros
+                corners[n, c] = max(v[c] / v[top], 0.0) if corners[n, c] > 0.0 else 0.0
+
+
+NEAR = 1e-6
+"""Largest distance of a corner from where it is with jitter: what is further off is another one."""
+
+
+def find_corners(
+    data: Data, region: Region, split: Split, pieces: Ints, codes: npt.NDArray[np.int32], corners: Floats
+) -> Floats:
+    """Corners of some pieces, which are about there, between the edges of two codes (n, 2) each, without jitter."""
+    found = corners.copy()
+    space = make_space(data, region, closing=False)
+    _find_all_corners(data, region, space, drift_of(data, 1), split.states(pieces), codes.astype(np.intp), found)
+    return found

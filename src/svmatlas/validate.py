@@ -26,7 +26,7 @@ from sklearn.utils import check_random_state
 
 from svmatlas.compiled import caller, entry, kernel, largest
 from svmatlas.exact import ExactFacet, ExactProblem, rounded
-from svmatlas.facet import INSIDE, MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, P
+from svmatlas.facet import INSIDE, MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, Data, P, Region
 from svmatlas.gap import INACCURATE, user_gaps
 from svmatlas.layers import BOUNDARY, OPEN
 from svmatlas.locate import NOWHERE
@@ -46,6 +46,9 @@ COVERAGE_TOLERANCE = 1e-9
 
 KKT_TOLERANCE = 1e-9
 """Allowed violation of a condition at a corner, relative to the size of its terms: corners are good to 2e-10."""
+
+MOVED = 1e-5
+"""The same at the corners of facets without jitter: corners know the jitter, 1e-13 times up to the square of the condition."""
 
 GAP_TOLERANCE = 1e-9
 """Allowed duality gap relative to the objective: rounding in sums over thousands of points, times the conditioning."""
@@ -119,18 +122,21 @@ def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_j
         faults += [f"among the pieces {fault}" for fault in _check_mesh(atlas, split.mesh, split.tie)[0]]
     kkt, worst = _check_kkt(atlas, progress, n_jobs, limit)
     tied, where = _check_tied(atlas, limit)
+    moved, there = _check_untied(atlas, limit)
     (gap, at), (own_gap, own_at) = _check_gap(atlas, n_costs, random_state)
     if max(kkt, tied) > KKT_TOLERANCE:
         facet = where if tied > kkt else atlas._locator.facet_of(worst)
         faults.append(f"facet {facet} violates a condition of optimality by {max(kkt, tied):.1e}")
+    if moved > MOVED:
+        faults.append(f"facet {there} violates a condition of optimality by {moved:.1e}")
     if gap > GAP_TOLERANCE:
         faults.append(f"the duality gap at costs {at} is {gap:.1e}")
     if own_gap > INACCURATE:
         faults.append(f"the duality gap at costs {own_at} on the given rows is {own_gap:.1e}: standardise the features")
+    worst_kkt = max(kkt, tied, moved if moved > MOVED else 0.0)
     return Report(
-        not faults, atlas.complete, coverage, gap, own_gap, max(kkt, tied), int(np.sum(mesh.edge_facets == OPEN)),
-        _euler(mesh), atlas.n_facets, atlas.n_edges, atlas.n_vertices, n_costs, atlas.n_refined, atlas.n_zero, atlas.n_exact,
-        faults,
+        not faults, atlas.complete, coverage, gap, own_gap, worst_kkt, int(np.sum(mesh.edge_facets == OPEN)), _euler(mesh),
+        atlas.n_facets, atlas.n_edges, atlas.n_vertices, n_costs, atlas.n_refined, atlas.n_zero, atlas.n_exact, faults,
     )  # fmt: skip
 
 
@@ -242,7 +248,8 @@ def _violations_of(atlas: Atlas, facets: npt.NDArray[np.intp], limit: Limit) -> 
     parts = []
     for k in range(0, facets.size, CHUNK):
         limit.check()
-        parts.append(_violations(atlas, int(facets[k]), states[k : k + CHUNK]))
+        mesh = atlas._canonical.split.mesh
+        parts.append(_violations(atlas._problem.data, atlas._region, mesh, int(facets[k]), states[k : k + CHUNK], 1.0))
     found = np.concatenate(parts)
     problem = ExactProblem(atlas._problem.data, atlas._region, limit=limit)  # makes its integers when it is asked
     for k in np.flatnonzero(found > KKT_TOLERANCE)[:MOST_EXACT]:
@@ -270,10 +277,9 @@ def _violation_exactly(atlas: Atlas, problem: ExactProblem, f: int, state: npt.N
     return float(np.max(np.divide(apart, exact, out=apart, where=exact > 0)))
 
 
-def _violations(atlas: Atlas, first: int, states: npt.NDArray[np.int8]) -> Floats:
-    """Largest relative violation of the conditions of optimality at the corners of facets ``first``, ..., with jitter."""
-    data, mesh = atlas._problem.data, atlas._canonical.split.mesh
-    alpha, beta = affine_maps(data, atlas._region, states, jitter=1.0, accuracy=POLISH)
+def _violations(data: Data, region: Region, mesh: Mesh, first: int, states: npt.NDArray[np.int8], jitter: float) -> Floats:
+    """Largest relative violation of the conditions of optimality at the corners of facets ``first``, ... of a mesh."""
+    alpha, beta = affine_maps(data, region, states, jitter=jitter, accuracy=POLISH)
     scores, lengths = beta @ data.columns, np.linalg.norm(beta, axis=2)
     at = mesh.facet_at[first : first + states.shape[0] + 1]
     worst, ratio = np.zeros(states.shape[0]), np.empty((2, states.shape[1]))
@@ -343,6 +349,30 @@ def _check_kkt(atlas: Atlas, progress: bool, n_jobs: int | None, limit: Limit) -
             if shown is not None:
                 shown.update(facets.size)
     return worst, where
+
+
+def _check_untied(atlas: Atlas, limit: Limit) -> tuple[float, int]:
+    """The largest violation at the corners of facets without ties, if these are not those of their pieces; and where."""
+    canonical, data, worst, where = atlas._canonical, atlas._problem.data, 0.0, -1
+    if canonical.mesh is canonical.split.mesh:
+        return worst, where
+    point = data.point.copy()
+    point[[TARGET_LO, WEIGHT_LO]] = 0.0
+    cut = np.bincount(canonical.facet[canonical.facet >= 0], minlength=atlas.n_facets) > 1
+    untied = (np.diff(canonical.tied_at) == 0) & ~cut
+    for first in range(0, atlas.n_facets, CHUNK):
+        limit.check()
+        facets = slice(first, first + CHUNK)
+        found = _violations(data._replace(point=point), atlas._region, canonical.mesh, first, _pieces_of(atlas, facets), 0.0)
+        found[~untied[facets]] = 0.0
+        if found.max() > worst:
+            worst, where = float(found.max()), first + int(found.argmax())
+    return worst, where
+
+
+def _pieces_of(atlas: Atlas, facets: slice) -> npt.NDArray[np.int8]:
+    """Partitions of one piece of each of some facets."""
+    return atlas._split_states(atlas._canonical.piece[facets])
 
 
 def _check_tied(atlas: Atlas, limit: Limit) -> tuple[float, int]:
