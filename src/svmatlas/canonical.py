@@ -342,13 +342,10 @@ def _top(one, v):
 
 
 @kernel
-def _identify(one, sharpness, v, w):
-    """Two vertices are the same: the one that is known better, or the first, stands for both."""
+def _identify(one, v, w):
+    """Two vertices are the same: the first stands for both."""
     a, b = _top(one, v), _top(one, w)
-    if a != b:
-        if sharpness[a] < sharpness[b] or (sharpness[a] == sharpness[b] and b < a):
-            a, b = b, a
-        one[b] = a
+    one[max(a, b)] = min(a, b)
 
 
 @kernel
@@ -366,22 +363,32 @@ def _sharpness(a, v, b):
 
 @entry
 def _join_corners(vertices, at, twin, first, last):
-    """For each vertex of the split mesh the one that stands for it: ends of edges that follow each other, or are the same."""
-    one, sharpness = np.arange(vertices.shape[0]).astype(np.int32), np.full(vertices.shape[0], -1.0)
+    """For each vertex of the split mesh the one that stands for it: ends of edges that follow each other, or are the same.
+
+    It is the one that is known best.
+    """
+    n = vertices.shape[0]
+    one, count = np.arange(n).astype(np.int32), np.zeros(n, np.int32)
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
-            v, following = last[k], _step(at, f, k, 1)
-            if first[following] == v:
-                sharp = _sharpness(vertices[first[k]], vertices[v], vertices[last[following]])
-                sharpness[v] = max(sharpness[v], sharp)
-    for f in range(at.size - 1):
-        for k in range(at[f], at[f + 1]):
-            _identify(one, sharpness, last[k], first[_step(at, f, k, 1)])
+            _identify(one, last[k], first[k + 1 if k + 1 < at[f + 1] else at[f]])
             if twin[k] >= 0:
-                _identify(one, sharpness, last[k], first[twin[k]])
-                _identify(one, sharpness, first[k], last[twin[k]])
-    for v in range(one.size):
+                _identify(one, last[k], first[twin[k]])
+                _identify(one, first[k], last[twin[k]])
+    for v in range(n):
         one[v] = _top(one, v)
+        count[one[v]] += 1
+    sharpest, best = np.arange(n).astype(np.int32), np.full(n, -1.0)
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            v, following = last[k], k + 1 if k + 1 < at[f + 1] else at[f]
+            if count[one[v]] == 1 or first[following] != v:
+                continue
+            sharp = _sharpness(vertices[first[k]], vertices[v], vertices[last[following]])
+            if sharp > best[one[v]]:
+                best[one[v]], sharpest[one[v]] = sharp, v
+    for v in range(n):
+        one[v] = sharpest[one[v]]
     return one
 
 
@@ -776,9 +783,11 @@ def _sharpest(vertices, split_at, at, place, first, last, one):
         count[one[v]] += 1
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
-            v, following = one[last[k]], _step(at, f, k, 1)
+            v, following = one[last[k]], k + 1 if k + 1 < at[f + 1] else at[f]
+            if count[v] == 1:
+                continue
             piece = np.searchsorted(split_at, place[k], "right") - 1
-            if count[v] == 1 or not split_at[piece] <= place[following] < split_at[piece + 1]:
+            if not split_at[piece] <= place[following] < split_at[piece + 1]:
                 continue
             sharp = _sharpness(vertices[one[first[k]]], vertices[v], vertices[one[last[following]]])
             if sharp > best[v]:
