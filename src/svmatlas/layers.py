@@ -89,6 +89,7 @@ from svmatlas.polygon import (
     EMPTY,
     FIRST,
     NO_CODE,
+    THIN,
     close_facet,
     has_coarse,
     is_coarse,
@@ -483,7 +484,7 @@ def _close_ringed(task, arena, f, hints):
         n_clear, n_near, entering = 0, 0, False
         for j in range(n):
             n_clear += not arena.crowded[hints[edge[0, HINT, j], 2]]
-            n_near += corner[0, j, L] > 0.0
+            n_near += corner[0, j, L] > THIN
         for j in range(n if n_near <= 2 else 0):
             entering = entering or (edge[0, CODE, j] >= 0 and not _is_on_margin(arena, f, edge[0, CODE, j] >> 1))
         arena.kind[arena.counts[DONE]] = _kind_of(task, arena.margin[f], n_clear == n_near, entering)
@@ -869,7 +870,8 @@ def _kind_of(task, margin, clear, entering):
     """The kind of a facet with area and so many positives and negatives in M.
 
     A point that is tied is on the margin at all corners. It is missed in the two corners of its own edge only, if it has one:
-    ``entering`` says whether there may be such an edge of all corners but those at infinity, of which nothing is known.
+    ``entering`` says whether there may be such an edge of all corners but those at infinity, or almost there, of which nothing
+    is known: the jitter of weights, times the costs, hides it.
     """
     if task.anchor > 0.0 and margin[P] + margin[Q] == task.rank and min(margin[P], margin[Q]) == 0:
         return POSITIVES if margin[P] > 0 else NEGATIVES
@@ -884,7 +886,7 @@ def _crowd(task, arena):
     """
     first, n_clear, n_near, entering = arena.at[arena.counts[DONE]], 0, 0, False
     for j in range(task.tally[N_CORNERS]):
-        number, near, code = arena.vertex[first + j], task.corner[0, j, L] > 0.0, task.edge[0, CODE, j]
+        number, near, code = arena.vertex[first + j], task.corner[0, j, L] > THIN, task.edge[0, CODE, j]
         if _is_new(task, j):
             arena.crowded[number] = not near or is_crowded(task, j)
         n_clear += not arena.crowded[number]
