@@ -12,12 +12,15 @@ Two facets share at most one edge, for both are convex. And no corner of a facet
 of the projection lies one face of the polyhedron, so along all of it the same points are at the bounds of their alpha,
 and the same cone holds the directions into which beta can turn behind it; so one and the same facet lies behind all of it.
 Hence the map is known when the neighbours of each facet, in order, are: an edge is a pair of facets, and its ends follow
-from who comes next around them. No coordinates are compared.
+from who comes next around them. Vertices are not compared by where they are.
 
 1. Facets: pieces with the same partition without jitter (ties.py). Most pieces are PLAIN (layers.py): no point can be tied.
 2. What lies behind each edge: through pieces without area, on a straight way. Edges without length are left out (ties.py).
 3. Edges from pairs of facets, vertices from the ends of edges.
 4. Events of an edge: points whose set is not the same on both sides.
+
+Where rows are so badly conditioned that doubles do not tell places apart, the result may not hang together. It is checked, and
+the pieces are shown as facets then.
 """
 
 from __future__ import annotations
