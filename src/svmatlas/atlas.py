@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -526,9 +527,9 @@ class Atlas:
         return float(np.max(user_gaps(self._problem, first, stops[right]), initial=0.0))
 
     def _along(self, stops: Floats) -> Iterator[int]:
-        """The pieces at some homogeneous costs, each once, then those nearby."""
-        seen = {NOWHERE}
-        for pieces in (self._locator(stops), *(self._locator.near(stop) for stop in stops)):
+        """The pieces at some homogeneous costs, each once, then those nearby, in the end ties."""
+        seen, locator = {NOWHERE}, self._locator
+        for pieces in chain([locator(stops)], map(locator.near, stops), map(locator.near_ties, stops)):
             for f in pieces.tolist():
                 if f not in seen:
                     seen.add(f)
