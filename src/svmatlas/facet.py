@@ -366,7 +366,8 @@ def make_task(data, region, space):
 
 
 @sums
-def _dot(a, b):
+def dot(a, b):
+    """Product of two vectors."""
     s = 0.0
     for j in range(a.size):
         s += a[j] * b[j]
@@ -494,7 +495,7 @@ def _shares(basis, k, v, out):
             s3 += q3[i] * x
         out[j], out[j + 1], out[j + 2], out[j + 3] = s0, s1, s2, s3
     for j in range(k - k % 4, k):
-        out[j] = _dot(basis[j], v)
+        out[j] = dot(basis[j], v)
 
 
 @sums
@@ -515,13 +516,13 @@ def _subtract(basis, k, shares, v):
 def _project_out(t, k, v, r):
     """Remove the first k basis vectors from v, adding the coefficients to r[:k]; returns the length left."""
     basis, shares = t.square[BASIS], t.column[RHO, 2]
-    before = np.sqrt(_dot(v, v))
+    before = np.sqrt(dot(v, v))
     for _ in range(3):
         _shares(basis, k, v, shares)
         _subtract(basis, k, shares, v)
         for j in range(k):
             r[j] += shares[j]
-        after = np.sqrt(_dot(v, v))
+        after = np.sqrt(dot(v, v))
         if after >= SHORTENED * before:
             break
         before = after
@@ -553,12 +554,12 @@ def _orthogonalise(t, m):
         for j in range(v.size):
             v[j] *= scale
         for i in range(k):
-            inverse[i, k] = -scale * _dot(inverse[i, i:k], coefficients[i:k])
+            inverse[i, k] = -scale * dot(inverse[i, i:k], coefficients[i:k])
         inverse[k, k] = scale
     t.counts[KEPT] = m
     squares, norm, member = 0.0, t.point[NORM], t.members[MEMBER]
     for k in range(m):
-        square = _dot(inverse[k, k:m], inverse[k, k:m])
+        square = dot(inverse[k, k:m], inverse[k, k:m])
         squares += square * norm[member[k]] ** 2
         rho[k] = np.sqrt(square)
     t.bound[REAL, KAPPA] = max(1.0, np.sqrt(squares))
@@ -636,12 +637,12 @@ def _bound_column(t, m, c):
     gamma = 2.0 * (t.columns.shape[0] + m + 8) * UNIT
     kappa = t.bound[REAL, KAPPA]
     eta = _size_of(t.point[NORM], t.members[MEMBER, :m], t.column[ALPHA, c])
-    t.bound[LENGTH, c] = np.sqrt(_dot(t.column[BETA, c], t.column[BETA, c]))
+    t.bound[LENGTH, c] = np.sqrt(dot(t.column[BETA, c], t.column[BETA, c]))
     eta += kappa * t.bound[LENGTH, c]
     if c == L:
         eta += kappa
     else:
-        eta += np.sqrt(_dot(t.column[PULL, c], t.column[PULL, c]))
+        eta += np.sqrt(dot(t.column[PULL, c], t.column[PULL, c]))
     t.bound[ETA, c] = gamma * eta
     if c < L and t.counts[N_PULL + c] > 0:
         t.bound[ETA, c] += t.drift
@@ -690,6 +691,22 @@ def solve_maps(t):
 
 
 @kernel
+def take_up(t, states, f, before, drift, moves):
+    """Put partition f of some in hand, with its maps; its pulls follow from those in hand, of another one (-1: of none).
+
+    Returns the number of moves that the pulls have seen.
+    """
+    t.state = states[f]
+    if before < 0:
+        sum_pull(t.rows, t.point, t.axis, t.state, t.pull)
+    else:
+        moves += follow_pull(t.rows, t.point, t.axis, states[before], t.state, t.pull)
+    t.drift = drift * moves
+    solve_maps(t)
+    return moves
+
+
+@kernel
 def can_anchor(t, m):
     """Is a facet with |M| = m anchored, if M is all of one class? (Smaller ones could be, but are few.)"""
     return t.anchor > 0.0 and 0 < m < t.rank and m >= t.rank - 2
@@ -708,7 +725,7 @@ def _anchor(t, m):
     _solve_targets(t, m, 0.0, 1.0, alpha, beta)
     for k in range(m):
         top = max(top, abs(t.point[TARGET_LO, t.members[MEMBER, k]]))
-    size, length = _size_of(t.point[NORM], t.members[MEMBER, :m], alpha), np.sqrt(_dot(beta, beta))
+    size, length = _size_of(t.point[NORM], t.members[MEMBER, :m], alpha), np.sqrt(dot(beta, beta))
     gamma = 2.0 * (t.columns.shape[0] + m + 8) * UNIT
     t.bound[REAL, LENGTH_SWAY] = length
     t.bound[REAL, ETA_SWAY] = gamma * (size + t.bound[REAL, KAPPA] * (length + top))
@@ -726,7 +743,7 @@ def anchored_rest(t, i):
     norm, r = t.point[NORM, i], t.point[TARGET_LO, i]
     tiny = (t.columns.shape[0] + 2) * UNIT
     error = norm * (t.bound[REAL, ETA_SWAY] + tiny * t.bound[REAL, LENGTH_SWAY]) + 2.0 * UNIT * abs(r)
-    return _dot(t.rows[i], t.column[SWAY_BETA, L]) - r, error
+    return dot(t.rows[i], t.column[SWAY_BETA, L]) - r, error
 
 
 @kernel
@@ -776,7 +793,7 @@ def length_of_sway(t, c):
 @kernel
 def square_of(a):
     """Square of the length of a vector."""
-    return _dot(a, a)
+    return dot(a, a)
 
 
 @kernel
@@ -800,11 +817,11 @@ def fill_score(t, i):
     sign = 1.0 if t.state[i] == OUTSIDE else -1.0
     row = t.rows[i]
     if t.counts[SIZE] == t.rank - 1:
-        t.score[P, i] = sign * _dot(row, t.column[BETA, U])
+        t.score[P, i] = sign * dot(row, t.column[BETA, U])
     else:
-        t.score[P, i] = sign * _dot(row, t.column[BETA, P])
-        t.score[Q, i] = sign * _dot(row, t.column[BETA, Q])
-    t.score[L, i] = sign * (_dot(row, t.column[BETA, L]) - (1.0 + t.jitter * t.point[TARGET_LO, i]))
+        t.score[P, i] = sign * dot(row, t.column[BETA, P])
+        t.score[Q, i] = sign * dot(row, t.column[BETA, Q])
+    t.score[L, i] = sign * (dot(row, t.column[BETA, L]) - (1.0 + t.jitter * t.point[TARGET_LO, i]))
 
 
 @kernel
@@ -860,13 +877,13 @@ def score_all(t, out):
 @kernel
 def score_one(t, i):
     """Score of a point with these weights."""
-    return _dot(t.rows[i], t.column[SCRATCH, 0])
+    return dot(t.rows[i], t.column[SCRATCH, 0])
 
 
 @kernel
 def cosines(t, unit, beta, out):
     """Cosines of the first of some points with some weights, in single precision; returns the length of the weights."""
-    weights, length = t.single[WEIGHTS], np.sqrt(_dot(beta, beta))
+    weights, length = t.single[WEIGHTS], np.sqrt(dot(beta, beta))
     scale = 1.0 / length
     for j in range(t.columns.shape[0]):
         weights[j] = beta[j] * scale
@@ -960,7 +977,7 @@ def _correct_dd(t, m, c):
     z, step = t.column[SCRATCH, 1], t.column[SCRATCH, 2]
     _forward(t, m, t.column[RHO, 1], z)
     for k in range(m):
-        z[k] -= _dot(t.square[BASIS, k], t.column[SCRATCH, 3])
+        z[k] -= dot(t.square[BASIS, k], t.column[SCRATCH, 3])
     size = 0.0
     for k in range(m):
         size += z[k] * z[k]
@@ -1022,8 +1039,8 @@ def slope(t, c):
     if t.counts[N_PULL + c] == 0:
         return 0.0, 0.0
     uu = t.bound[LENGTH, U] ** 2
-    d = _dot(t.column[BETA, U], t.column[PULL, c]) / uu
-    size = np.sqrt(_dot(t.column[PULL, c], t.column[PULL, c]))
+    d = dot(t.column[BETA, U], t.column[PULL, c]) / uu
+    size = np.sqrt(dot(t.column[PULL, c], t.column[PULL, c]))
     error = (t.bound[ETA, c] * t.bound[LENGTH, U] + 2.0 * t.bound[ETA, U] * (size + abs(d) * t.bound[LENGTH, U])) / uu
     return d, error
 
@@ -1268,13 +1285,13 @@ def line_sway(t, code, out):
             out[t.axis[i]] -= t.point[WEIGHT_LO, i]
     elif t.counts[SIZE] == t.rank - 1:
         u = t.column[BETA, U]
-        s = _dot(t.rows[i], u)
+        s = dot(t.rows[i], u)
         for c in range(2):
-            out[c] = s * _dot(u, t.pull[SWAY, c])
-        out[2] = (_dot(t.rows[i], sway[L]) - t.point[TARGET_LO, i]) * t.bound[LENGTH, U] ** 2
+            out[c] = s * dot(u, t.pull[SWAY, c])
+        out[2] = (dot(t.rows[i], sway[L]) - t.point[TARGET_LO, i]) * t.bound[LENGTH, U] ** 2
     else:
         for c in range(3):
-            out[c] = _dot(t.rows[i], sway[c])
+            out[c] = dot(t.rows[i], sway[c])
         out[2] -= t.point[TARGET_LO, i]
     if (k >= 0 and code & 1 == 1) or (k < 0 and t.state[i] != OUTSIDE):
         for c in range(3):

@@ -22,12 +22,10 @@ from svmatlas.facet import (
     Data,
     Region,
     drift_of,
-    follow_pull,
     make_space,
     make_task,
     refine,
-    solve_maps,
-    sum_pull,
+    take_up,
 )
 
 Floats = npt.NDArray[np.float64]
@@ -39,13 +37,7 @@ def _affine_maps(data, region, space, states, drift, jitter, accuracy, alpha, be
     task.jitter = jitter
     moves = task.state.size
     for f in range(states.shape[0]):
-        task.state = states[f]
-        if f == 0:
-            sum_pull(task.rows, task.point, task.axis, task.state, task.pull)
-        else:
-            moves += follow_pull(task.rows, task.point, task.axis, states[f - 1], task.state, task.pull)
-        task.drift = drift * moves
-        solve_maps(task)
+        moves = take_up(task, states, f, f - 1, drift, moves)
         hopeless[f] = task.counts[REFINED] == -1
         bad = False
         for c in range(3):

@@ -35,17 +35,16 @@ from svmatlas.facet import (
     Data,
     L,
     Region,
+    dot,
     dot_dd,
     drift_of,
-    follow_pull,
     line_dd,
     make_space,
     make_task,
     refine,
     score_all,
-    solve_maps,
     solve_sway,
-    sum_pull,
+    take_up,
     weights_at,
 )
 from svmatlas.mesh import Split
@@ -72,19 +71,6 @@ NOTHING = 2.0**-50
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Points
-
-
-@kernel
-def _take_up(task, states, f, drift, moves):
-    """Put piece f of some in hand, with its maps; returns how often the pulls were moved."""
-    task.state = states[f]
-    if f == 0:
-        sum_pull(task.rows, task.point, task.axis, task.state, task.pull)
-    else:
-        moves += follow_pull(task.rows, task.point, task.axis, states[f - 1], task.state, task.pull)
-    task.drift = drift * moves
-    solve_maps(task)
-    return moves
 
 
 @kernel
@@ -118,21 +104,13 @@ def _length(v):
 
 
 @kernel
-def _dot(a, b):
-    s = 0.0
-    for j in range(a.size):
-        s += a[j] * b[j]
-    return s
-
-
-@kernel
 def _score_without(task, i, c, precise):
     """Entry c of the score of point i without jitter, from double-double if that is to be precise."""
     if not precise:
-        return _dot(task.rows[i], task.column[BETA, c])
+        return dot(task.rows[i], task.column[BETA, c])
     high, low = dot_dd(task, i, c)
     target = 1.0 if c == L else 0.0
-    return ((high - target) + (low - _dot(task.rows[i], task.column[SWAY_BETA, c]))) + target
+    return ((high - target) + (low - dot(task.rows[i], task.column[SWAY_BETA, c]))) + target
 
 
 @kernel
@@ -207,13 +185,7 @@ def _find_all_tied(data, region, space, drift, jitter, pieces, states, truth, ve
             for i in range(data.axis.size):
                 truth[f, i] = MARGIN if data.axis[i] == kind else INSIDE
             continue
-        task.state = states[f]
-        if last < 0:
-            sum_pull(task.rows, task.point, task.axis, task.state, task.pull)
-        else:
-            moves += follow_pull(task.rows, task.point, task.axis, states[last], task.state, task.pull)
-        task.drift, last = drift * moves, f
-        solve_maps(task)
+        moves, last = take_up(task, states, f, last, drift, moves), f
         _middle(vertices, corner, at[pieces[f]], at[pieces[f] + 1], middle)
         hopeless[f] = not _find_tied(task, middle, jitter, truth[f])
 
@@ -302,7 +274,7 @@ def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at
     task = make_task(data, region, space)
     moves, old, new = states.shape[1], task.corner[0], task.corner[1]
     for f in range(pieces.size):
-        moves = _take_up(task, states, f, drift, moves)
+        moves = take_up(task, states, f, f - 1, drift, moves)
         first, n = at[pieces[f]], at[pieces[f] + 1] - at[pieces[f]]
         task.tally[N_CORNERS] = n
         for j in range(n):
@@ -337,7 +309,7 @@ def _find_all_corners(data, region, space, drift, states, codes, corners):
     moves = states.shape[1]
     a, b, v = task.exact[0], task.exact[1], task.exact[2]
     for n in range(states.shape[0]):
-        moves = _take_up(task, states, n, drift, moves)
+        moves = take_up(task, states, n, n - 1, drift, moves)
         if task.counts[REFINED] == 0:
             refine(task)
         if task.counts[REFINED] != 1:
