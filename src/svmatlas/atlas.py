@@ -304,7 +304,7 @@ class Atlas:
             polygon=self.polygon(f),
             events=[self.edge_events[self.edge_at[e] : self.edge_at[e + 1]] for e in edges],
             neighbours=np.where(beside[:, 0] == f, beside[:, 1], beside[:, 0]),
-            alpha=None if self._canonical.is_cut(f) else problem.row_alpha(unit * alpha, np.eye(3)[P], np.eye(3)[Q]),
+            alpha=None if self._canonical.is_cut[f] else problem.row_alpha(unit * alpha, np.eye(3)[P], np.eye(3)[Q]),
             coef=coef,
             intercept=problem.features.intercept(problem.features.expand(unit * beta)) if intercept is None else intercept,
         )

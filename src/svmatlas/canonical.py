@@ -47,7 +47,20 @@ from svmatlas.layers import (
     key_of,
     number_names,
 )
-from svmatlas.mesh import BEHIND, COUNT, FACETS, FAR_OUT, NUMBER, VERTEX, Joiner, Mesh, Split, is_far_out, number_all
+from svmatlas.mesh import (
+    BEHIND,
+    COUNT,
+    FACETS,
+    FAR_OUT,
+    NUMBER,
+    VERTEX,
+    Joiner,
+    Mesh,
+    Split,
+    is_far_out,
+    number_all,
+    take_lists,
+)
 from svmatlas.mesh import CODE as EDGE
 from svmatlas.stopping import NEVER, Limit
 from svmatlas.ties import find_collapsed, find_corners, find_tied, is_short
@@ -432,14 +445,12 @@ class _Facets(NamedTuple):
         tied: Bools = (np.diff(self.tied_at) > 0) | (np.diff(self.member_at) > 1)
         return tied
 
-    def states(self, split: Split, facets: Ints) -> States:
-        """Partitions of some facets without jitter."""
-        states = split.states(self.piece[facets].astype(np.intp))
-        sizes = self.tied_at[facets + 1] - self.tied_at[facets]
-        row = np.repeat(np.arange(facets.size), sizes)
-        places = np.repeat(self.tied_at[facets] - (np.cumsum(sizes) - sizes), sizes) + np.arange(row.size)
-        states[row, self.tied[places]] = MARGIN
-        return states
+
+def _true_states(split: Split, piece: Int32, tied_at: Ints, tied: Int32, facets: Ints) -> States:
+    """Partitions of some facets without jitter: those of one piece of each, with the tied points on the margin."""
+    states, (at, points) = split.states(piece[facets]), take_lists(tied_at, tied, facets)
+    states[np.repeat(np.arange(facets.size), np.diff(at)), points] = MARGIN
+    return states
 
 
 @entry
@@ -462,7 +473,8 @@ def _find_events(split: Split, facets: _Facets, pairs: Ints) -> tuple[Ints, Int3
     counts, codes = [np.zeros(1, dtype=np.intp)], [np.empty(0, dtype=np.int32)]
     for part in np.array_split(pairs, len(pairs) // CHUNK + 1):
         which, place = np.unique(part, return_inverse=True)
-        states, place = facets.states(split, which), place.reshape(-1, 2)
+        states = _true_states(split, facets.piece, facets.tied_at, facets.tied, which)
+        place = place.reshape(-1, 2)
         at, found = _differences(states[place[:, 0]], states[place[:, 1]])
         counts.append(np.diff(at))
         codes.append(found)
@@ -496,14 +508,15 @@ class Canonical(NamedTuple):
         codes[np.repeat(several, sizes)] = self.joint_code
         return np.concatenate([[0], np.cumsum(sizes)]), codes
 
-    def is_cut(self, facet: int) -> bool:
-        """Is a facet made of several pieces, each with an alpha of its own?"""
-        return int(np.sum(self.facet == facet)) > 1
+    @property
+    def is_cut(self) -> Bools:
+        """Which facets are made of several pieces, each with an alpha of its own."""
+        cut: Bools = np.bincount(self.facet[self.facet >= 0], minlength=self.piece.size) > 1
+        return cut
 
     def states(self, facets: Ints) -> States:
         """Partitions of some facets: M is all points on the margin."""
-        none = np.empty(0, dtype=np.int32)
-        return _Facets(none.astype(np.intp), none, self.piece, self.tied_at, self.tied).states(self.split, facets)
+        return _true_states(self.split, self.piece, self.tied_at, self.tied, facets)
 
 
 def unite(joiner: Joiner, pool: Executor, limit: Limit = NEVER) -> Canonical:
@@ -661,7 +674,7 @@ def _add_anchored(data: Data, words: Words, split: Split, looked: _Looked) -> _L
                 np.concatenate([looked.tied, tied]),
             )
     order = np.argsort(looked.piece)
-    return _Looked(looked.piece[order], looked.key[order], *_take(looked.tied_at, looked.tied, order))
+    return _Looked(looked.piece[order], looked.key[order], *take_lists(looked.tied_at, looked.tied, order))
 
 
 @entry
@@ -738,8 +751,8 @@ def _number(
     several = np.flatnonzero((np.diff(event_at) > 1) & (edges >= 0))
     several = several[np.argsort(edges[several])]
     return Canonical(
-        split, mesh, edges[several], *_take(event_at, event_code, several), facets.piece[order],
-        number[group], *_take(facets.tied_at, facets.tied, order),
+        split, mesh, edges[several], *take_lists(event_at, event_code, several), facets.piece[order],
+        number[group], *take_lists(facets.tied_at, facets.tied, order),
     )  # fmt: skip
 
 
@@ -754,13 +767,6 @@ def _edges_between(at, edges, edge_facets, pairs):
             if max(a, b) == max(f, g) and min(a, b) == min(f, g):
                 out[n] = edges[k]
     return out
-
-
-def _take(at: Ints, values: Int32, which: npt.NDArray[np.signedinteger]) -> tuple[Ints, Int32]:
-    """Of lists those with some numbers."""
-    sizes = at[which + 1] - at[which]
-    new = np.concatenate([[0], np.cumsum(sizes)])
-    return new, values[np.repeat(at[which] - new[:-1], sizes) + np.arange(new[-1])]
 
 
 @entry

@@ -375,6 +375,12 @@ def dot(a, b):
 
 
 @kernel
+def length_of(v):
+    """Length of a vector."""
+    return np.sqrt(dot(v, v))
+
+
+@kernel
 def move_pull(rows, point, axis, pull, i, sign):
     """Add (or with sign -1 subtract) point i to the pulls."""
     c, w, sway = axis[i], sign * point[WEIGHT, i], sign * point[WEIGHT_LO, i]
@@ -516,13 +522,13 @@ def _subtract(basis, k, shares, v):
 def _project_out(t, k, v, r):
     """Remove the first k basis vectors from v, adding the coefficients to r[:k]; returns the length left."""
     basis, shares = t.square[BASIS], t.column[RHO, 2]
-    before = np.sqrt(dot(v, v))
+    before = length_of(v)
     for _ in range(3):
         _shares(basis, k, v, shares)
         _subtract(basis, k, shares, v)
         for j in range(k):
             r[j] += shares[j]
-        after = np.sqrt(dot(v, v))
+        after = length_of(v)
         if after >= SHORTENED * before:
             break
         before = after
@@ -637,12 +643,12 @@ def _bound_column(t, m, c):
     gamma = 2.0 * (t.columns.shape[0] + m + 8) * UNIT
     kappa = t.bound[REAL, KAPPA]
     eta = _size_of(t.point[NORM], t.members[MEMBER, :m], t.column[ALPHA, c])
-    t.bound[LENGTH, c] = np.sqrt(dot(t.column[BETA, c], t.column[BETA, c]))
+    t.bound[LENGTH, c] = length_of(t.column[BETA, c])
     eta += kappa * t.bound[LENGTH, c]
     if c == L:
         eta += kappa
     else:
-        eta += np.sqrt(dot(t.column[PULL, c], t.column[PULL, c]))
+        eta += length_of(t.column[PULL, c])
     t.bound[ETA, c] = gamma * eta
     if c < L and t.counts[N_PULL + c] > 0:
         t.bound[ETA, c] += t.drift
@@ -725,7 +731,7 @@ def _anchor(t, m):
     _solve_targets(t, m, 0.0, 1.0, alpha, beta)
     for k in range(m):
         top = max(top, abs(t.point[TARGET_LO, t.members[MEMBER, k]]))
-    size, length = _size_of(t.point[NORM], t.members[MEMBER, :m], alpha), np.sqrt(dot(beta, beta))
+    size, length = _size_of(t.point[NORM], t.members[MEMBER, :m], alpha), length_of(beta)
     gamma = 2.0 * (t.columns.shape[0] + m + 8) * UNIT
     t.bound[REAL, LENGTH_SWAY] = length
     t.bound[REAL, ETA_SWAY] = gamma * (size + t.bound[REAL, KAPPA] * (length + top))
@@ -775,7 +781,7 @@ def bound_sway(t):
     for k in range(m):
         top = max(top, abs(t.point[TARGET_LO, t.members[MEMBER, k]]))
     for c in range(3):
-        length = np.sqrt(square_of(t.column[SWAY_BETA, c]))
+        length = length_of(t.column[SWAY_BETA, c])
         eta = _size_of(t.point[NORM], t.members[MEMBER, :m], t.column[SWAY_ALPHA, c]) + kappa * length
         eta += kappa * top if c == L else length_of_sway(t, c)
         t.bound[ETA_JITTER, c] = 2.0 * (t.columns.shape[0] + m + 8) * UNIT * eta
@@ -787,13 +793,7 @@ def bound_sway(t):
 @kernel
 def length_of_sway(t, c):
     """Of the derivative of a pull by the jitter."""
-    return np.sqrt(square_of(t.pull[SWAY, c, : t.rows.shape[1]]))
-
-
-@kernel
-def square_of(a):
-    """Square of the length of a vector."""
-    return dot(a, a)
+    return length_of(t.pull[SWAY, c, : t.rows.shape[1]])
 
 
 @kernel
@@ -883,7 +883,7 @@ def score_one(t, i):
 @kernel
 def cosines(t, unit, beta, out):
     """Cosines of the first of some points with some weights, in single precision; returns the length of the weights."""
-    weights, length = t.single[WEIGHTS], np.sqrt(dot(beta, beta))
+    weights, length = t.single[WEIGHTS], length_of(beta)
     scale = 1.0 / length
     for j in range(t.columns.shape[0]):
         weights[j] = beta[j] * scale
@@ -1040,7 +1040,7 @@ def slope(t, c):
         return 0.0, 0.0
     uu = t.bound[LENGTH, U] ** 2
     d = dot(t.column[BETA, U], t.column[PULL, c]) / uu
-    size = np.sqrt(dot(t.column[PULL, c], t.column[PULL, c]))
+    size = length_of(t.column[PULL, c])
     error = (t.bound[ETA, c] * t.bound[LENGTH, U] + 2.0 * t.bound[ETA, U] * (size + abs(d) * t.bound[LENGTH, U])) / uu
     return d, error
 

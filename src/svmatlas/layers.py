@@ -253,7 +253,7 @@ class Arena(NamedTuple):
     last_told: Int32  # (n,) CLOSED_SINCE for facets that do not wait any more
     met: Int32  # (n, 2) corners that are known of a facet, and edges of which only one end is
     order: Int32  # (n,) the closed facets; what follows is in this order
-    kind: npt.NDArray[np.int8]  # (n,) PLAIN, TIE or CROWDED
+    kind: npt.NDArray[np.int8]  # (n,) PLAIN, TIE and so on, see there
     coarse: npt.NDArray[np.bool_]  # (n,) facets with corners that even double-double does not know well
     at: Ints  # (n + 1,) closed facet j has the places at[j] : at[j + 1] of the next two
     code: Int32  # the edges in order
@@ -1073,7 +1073,7 @@ class Facets(NamedTuple):
     outcome: int  # CLOSED, FULL, PAUSED, or EMPTY if the start is not in the tile
     spread: Floats  # see Arena
     key: Words  # (F,)
-    kind: npt.NDArray[np.int8]  # (F,) PLAIN, TIE or CROWDED
+    kind: npt.NDArray[np.int8]  # (F,) PLAIN, TIE and so on
     at: Ints  # (F + 1,) facet j has the places at[j] : at[j + 1] of the next three
     code: Int32  # the edges in order, from the largest code on
     vertex: Int32  # number of the vertex at the end of the edge

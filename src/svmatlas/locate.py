@@ -10,6 +10,7 @@ are gone through, and one of the facet with the lowest number is answered, so th
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from itertools import islice
 
 import numpy as np
@@ -22,6 +23,7 @@ from svmatlas.doubledouble import two_prod
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
+Int32 = npt.NDArray[np.int32]
 
 ROUNDING = 2.0**-44
 """A point is beyond an edge if its relative distance is below minus this. Corners carry errors up to 2e-10 only where
@@ -204,13 +206,19 @@ class Locator:
 
     def facets(self, pieces: Ints, points: Floats) -> Ints:
         """The facets of points in pieces; of several that hold a point, be it only without jitter, the lowest."""
-        facets = np.array([self.facet_of(f) for f in pieces.tolist()], dtype=np.intp)
-        mesh = self.canonical.mesh
+        facets, mesh = self.facet[pieces].astype(np.intp), self.canonical.mesh
+        for n in np.flatnonzero(facets < 0):
+            facets[n] = self.facet_of(int(pieces[n]))
         if mesh is self.mesh:
             return facets
-        everything = np.arange(mesh.facet_layer.size, dtype=np.int32)
-        found = _walk(mesh.vertices, mesh.facet_at, mesh.facet_vertices, beside(mesh)[0], everything, facets, points)
+        found = _walk(mesh.vertices, mesh.facet_at, mesh.facet_vertices, *self._whole, facets, points)
         return np.where(found == NOWHERE, facets, found)
+
+    @cached_property
+    def _whole(self) -> tuple[Int32, Int32]:
+        """For each place of the map of the data the facet behind its edge; and the numbers of all facets."""
+        mesh = self.canonical.mesh
+        return beside(mesh)[0], np.arange(mesh.facet_layer.size, dtype=np.int32)
 
     def facet_of(self, piece: int) -> int:
         """The facet of a piece; of a tie one beside it; NOWHERE if there is none."""

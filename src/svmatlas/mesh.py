@@ -177,14 +177,11 @@ class Joiner:
 
     def _judge_all(self, pool: Executor, suspect: npt.NDArray[np.int8], split: Split, limit: Limit) -> None:
         """Whether facets that were cut are ties, seen as a whole."""
-        mesh, at = split.mesh, split.mesh.facet_at
+        mesh = split.mesh
 
         def judge(facets: Ints) -> None:
-            sizes = at[facets + 1] - at[facets]
-            own = np.concatenate([[0], np.cumsum(sizes)])
-            places = np.repeat(at[facets] - own[:-1], sizes) + np.arange(own[-1])
-            states, far = split.states(facets), suspect[facets] == FAR
-            codes = mesh.edge_code[mesh.facet_edges[places]]
+            own, edges = take_lists(mesh.facet_at, mesh.facet_edges, facets)
+            states, far, codes = split.states(facets), suspect[facets] == FAR, mesh.edge_code[edges]
             with suppress(Stopped):
                 limit.check()
                 tie = self.engine.judge(self.region, states, far, own, codes, limit)
@@ -262,6 +259,13 @@ def number_all(pool: Executor, root: int, at: Ints, place: Int32, around: Int32,
     sizes = int(counts[SEEN]), n_edges, n_edges, n_edges, n, n, n + 1, n_places, n_places
     arrays: list[Any] = list(mesh)
     return walk.facet[:n], Mesh._make(array[:size] for array, size in zip(arrays, sizes, strict=True)), walk.flips[:n]
+
+
+def take_lists(at: Ints, values: Int32, which: npt.NDArray[np.signedinteger]) -> tuple[Ints, Int32]:
+    """Of lists, the n-th of which is values[at[n] : at[n + 1]], those with some numbers."""
+    sizes = at[which + 1] - at[which]
+    new = np.concatenate([[0], np.cumsum(sizes)])
+    return new, values[np.repeat(at[which] - new[:-1], sizes) + np.arange(new[-1])]
 
 
 class _Growing:

@@ -104,9 +104,8 @@ def _margins(atlas: Atlas, facets: Ints, p: Floats, q: Floats) -> Floats:
 
 def _pieces(atlas: Atlas, facets: Ints, c: Floats) -> Ints:
     """The pieces that hold homogeneous costs in facets: alpha is affine in each of them."""
-    facet = atlas._canonical.facet
     pieces = atlas._canonical.piece[facets].astype(np.intp)
-    cut = np.bincount(facet[facet >= 0], minlength=atlas.n_facets)[facets] > 1
+    cut = atlas._canonical.is_cut[facets]
     held = atlas._locator(c[cut])
     pieces[cut] = np.where(held == NOWHERE, pieces[cut], held)
     return pieces

@@ -210,7 +210,7 @@ def _meet(t, k, a, b):
 
 
 @kernel
-def _minor(ah, al, bh, bl, ch, cl, dh, dl, ea, eb, ec, ed):
+def minor_dd(ah, al, bh, bl, ch, cl, dh, dl, ea, eb, ec, ed):
     """A d - b c in double-double, with its error."""
     ph, pl = dd_mul(ah, al, dh, dl)
     qh, ql = dd_mul(bh, bl, ch, cl)
@@ -220,7 +220,7 @@ def _minor(ah, al, bh, bl, ch, cl, dh, dl, ea, eb, ec, ed):
 
 
 @kernel
-def _cross_dd(t, a, b):
+def cross_dd(t, a, b):
     """h_a x h_b in double-double, turned into the triangle, into the last row of ``exact``, unless it is there already.
 
     Returns whether its direction is certain.
@@ -232,7 +232,7 @@ def _cross_dd(t, a, b):
         line_dd(t, b, y)
         for c in range(3):
             i, j = (c + 1) % 3, (c + 2) % 3
-            v[c], v[3 + c], v[6 + c] = _minor(
+            v[c], v[3 + c], v[6 + c] = minor_dd(
                 x[i], x[3 + i], x[j], x[3 + j], y[i], y[3 + i], y[j], y[3 + j], x[6 + i], x[6 + j], y[6 + i], y[6 + j]
             )
         if _is_parallel(t, a) and _is_parallel(t, b):
@@ -254,7 +254,7 @@ def _sign_dd(t, k, a, b):
     if t.counts[REFINED] == 0:
         return UNKNOWN
     if t.counts[REFINED] == 1:
-        sure = _cross_dd(t, a, b)
+        sure = cross_dd(t, a, b)
         end = t.exact.shape[0]
         v, h = t.exact[end - 1], t.exact[end - 2]
         line_dd(t, k, h)
@@ -419,7 +419,7 @@ def _make_corner(t, j, a, b):
     turn = _store_corner(corner, x, y, z, ex, ey, ez)
     if t.counts[REFINED] != 1:
         return turn
-    _cross_dd(t, a, b)
+    cross_dd(t, a, b)
     v = t.exact[t.exact.shape[0] - 1]
     x = (0.0 if zero == P else v[0]), (0.0 if zero == Q else v[1]), (0.0 if zero == L else v[2])
     e = (0.0 if zero == P else v[6]), (0.0 if zero == Q else v[7]), (0.0 if zero == L else v[8])
@@ -1096,7 +1096,7 @@ def _tighter_dd(t, code, other, lower):
     """Is the bound of one point tighter than that of another on the same side? 1, 0 or UNKNOWN."""
     s, sl, es, c, cl, ec = pencil_dd(t, code >> 1)
     s2, s2l, es2, c2, c2l, ec2 = pencil_dd(t, other >> 1)
-    x, _, error = _minor(c, cl, c2, c2l, s, sl, s2, s2l, ec, ec2, es, es2)
+    x, _, error = minor_dd(c, cl, c2, c2l, s, sl, s2, s2l, ec, ec2, es, es2)
     if not abs(x) > error:
         return UNKNOWN
     t.tally[N_REFINED] += 1
@@ -1641,7 +1641,7 @@ def is_suspect(corner, n):
 
 
 @kernel
-def _measure_corners(t, less):
+def measure_corners(t, less):
     """The corners of the same edges with that much less jitter, in double-double, into corner[1]: hi and lo."""
     n = t.tally[N_CORNERS]
     sway = t.column[SCRATCH, 0]
@@ -1655,7 +1655,7 @@ def _measure_corners(t, less):
         top = 0.0
         for c in range(3):
             p, q = (c + 1) % 3, (c + 2) % 3
-            v[c], v[3 + c], _ = _minor(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
+            v[c], v[3 + c], _ = minor_dd(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
             top = v[c] if abs(v[c]) > abs(top) else top
         for c in range(3):
             v[c], v[3 + c] = dd_mul(v[c], v[3 + c], 1.0 / top, 0.0)
@@ -1676,7 +1676,7 @@ def _measure(t):
             square, det, det_lo = 0.0, 0.0, 0.0
             for c in range(3):
                 p, q = (c + 1) % 3, (c + 2) % 3
-                x, x_lo, _ = _minor(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
+                x, x_lo, _ = minor_dd(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
                 square += x * x
                 y, y_lo = dd_mul(x, x_lo, d[c], d[3 + c])
                 det, det_lo = dd_add(det, det_lo, y, y_lo)
@@ -1723,9 +1723,9 @@ def is_tie(t):
 def shrinks(t):
     """Does the polygon in hand, with refined maps, shrink with the jitter: 1 or 0, or UNKNOWN?"""
     solve_sway(t)
-    _measure_corners(t, 0.0)
+    measure_corners(t, 0.0)
     diameter, area = _measure(t)
-    _measure_corners(t, 1.0 - TIE_SHRINK)
+    measure_corners(t, 1.0 - TIE_SHRINK)
     less, lesser = _measure(t)
     if TIE_CLEAR * less <= TIE_LOSS * diameter:
         return 1

@@ -14,13 +14,14 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.compiled import caller, kernel
-from svmatlas.doubledouble import UNIT, dd_add, dd_mul
+from svmatlas.doubledouble import UNIT
 from svmatlas.exact import ExactFacet, ExactProblem
 from svmatlas.facet import (
     BETA,
     BETA_HI,
     BETA_LO,
     CODE,
+    CROSS,
     ETA_DD,
     INSIDE,
     LENGTH,
@@ -38,7 +39,7 @@ from svmatlas.facet import (
     dot,
     dot_dd,
     drift_of,
-    line_dd,
+    length_of,
     make_space,
     make_task,
     refine,
@@ -48,7 +49,7 @@ from svmatlas.facet import (
     weights_at,
 )
 from svmatlas.mesh import Split
-from svmatlas.polygon import THIN, _measure_corners
+from svmatlas.polygon import NO_CODE, THIN, cross_dd, measure_corners, minor_dd
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -91,16 +92,8 @@ def _remove_jitter(task):
         for j in range(task.column.shape[2]):
             high, low, moved = task.column[BETA_HI, c, j], task.column[BETA_LO, c, j], task.column[SWAY_BETA, c, j]
             task.column[BETA, c, j] = (high - moved) + low
-        task.bound[LENGTH, c] = _length(task.column[BETA, c])
+        task.bound[LENGTH, c] = length_of(task.column[BETA, c])
     return True
-
-
-@kernel
-def _length(v):
-    s = 0.0
-    for j in range(v.size):
-        s += v[j] * v[j]
-    return np.sqrt(s)
 
 
 @kernel
@@ -121,7 +114,7 @@ def _is_tied(task, i, v, jitter, precise):
     for c in range(3):
         left += abs(_score_without(task, i, c, precise) - (1.0 if c == L else 0.0)) * v[c]
         error += norm * (task.bound[ETA_DD, c] + tiny * task.bound[LENGTH, c]) * v[c]
-        moved += norm * _length(task.column[SWAY_BETA, c]) * v[c]
+        moved += norm * length_of(task.column[SWAY_BETA, c]) * v[c]
     if error > 0.5 * TIED * moved:
         return -1
     return 1 if left <= TIED * moved else 0
@@ -132,7 +125,7 @@ def _find_tied(task, v, jitter, truth):
     """Put the points that are tied in the piece in hand into M; False if double-double does not tell."""
     score, state, ready = task.score[SCORES], task.state, False
     weights_at(task, v[0], v[1], v[2])
-    length = _length(task.column[SCRATCH, 0])
+    length = length_of(task.column[SCRATCH, 0])
     score_all(task, score)
     for i in range(state.size):
         if state[i] == MARGIN or abs(score[i] - v[2]) > THIN * (task.point[NORM, i] * length + v[2]):
@@ -228,13 +221,11 @@ def is_short(a, b):
 
 
 @kernel
-def _cross_dd(a, b, c):
-    """Entry c of the cross product of two corners in double-double, and the size of its terms."""
+def _cross_of(a, b, c):
+    """Size of entry c of the cross product of two corners, in double-double, and that of its terms."""
     p, q = (c + 1) % 3, (c + 2) % 3
-    x, x_lo = dd_mul(a[p], a[3 + p], b[q], b[3 + q])
-    y, y_lo = dd_mul(a[q], a[3 + q], b[p], b[3 + p])
-    d, _ = dd_add(x, x_lo, -y, -y_lo)
-    return abs(d), abs(x) + abs(y)
+    d, _, _ = minor_dd(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
+    return abs(d), abs(a[p] * b[q]) + abs(a[q] * b[p])
 
 
 @kernel
@@ -251,8 +242,8 @@ def _has_no_length(old, new, i, j):
         p, q = (c + 1) % 3, (c + 2) % 3
         if _are_zero(old, new, i, p, q) and _are_zero(old, new, j, p, q):  # both are in the corner of the triangle there
             return True
-        left, size = _cross_dd(new[i], new[j], c)
-        moved = _cross_dd(old[i], new[i], c)[0] + _cross_dd(old[j], new[j], c)[0]
+        left, size = _cross_of(new[i], new[j], c)
+        moved = _cross_of(old[i], new[i], c)[0] + _cross_of(old[j], new[j], c)[0]
         if left > TIED * moved + ROUNDING * size + NOTHING:
             return False
     return True
@@ -261,7 +252,7 @@ def _has_no_length(old, new, i, j):
 @kernel
 def _measure(task, less, vertices, corner, first, out):
     """The corners with that much less jitter; zeros by structure are zeros."""
-    _measure_corners(task, less)
+    measure_corners(task, less)
     for j in range(task.tally[N_CORNERS]):
         v = vertices[corner[first + j]]
         for c in range(6):
@@ -307,29 +298,20 @@ def _find_all_corners(data, region, space, drift, states, codes, corners):
     task = make_task(data, region, space)
     task.jitter = 0.0
     moves = states.shape[1]
-    a, b, v = task.exact[0], task.exact[1], task.exact[2]
+    v = task.exact[task.exact.shape[0] - 1]
     for n in range(states.shape[0]):
         moves = take_up(task, states, n, n - 1, drift, moves)
         if task.counts[REFINED] == 0:
             refine(task)
-        if task.counts[REFINED] != 1:
+        task.tally[CROSS] = NO_CODE
+        if task.counts[REFINED] != 1 or not cross_dd(task, codes[n, 0], codes[n, 1]):
             continue
-        line_dd(task, codes[n, 0], a)
-        line_dd(task, codes[n, 1], b)
-        top, error = 0, 0.0
+        top = max(v[0], v[1], v[2])
+        near, corner = max(v[6], v[7], v[8]) < ROUNDING * top, corners[n]
         for c in range(3):
-            p, q = (c + 1) % 3, (c + 2) % 3
-            x, x_lo = dd_mul(a[p], a[3 + p], b[q], b[3 + q])
-            y, y_lo = dd_mul(a[q], a[3 + q], b[p], b[3 + p])
-            v[c], _ = dd_add(x, x_lo, -y, -y_lo)
-            error += abs(a[p]) * b[6 + q] + a[6 + p] * abs(b[q]) + abs(a[q]) * b[6 + p] + a[6 + q] * abs(b[p])
-            top = c if abs(v[c]) > abs(v[top]) else top
-        near = True
-        for c in range(3):
-            near = near and abs(v[c] / v[top] - corners[n, c] / corners[n, top]) < NEAR and corners[n, top] > 0.0
-        if near and error < ROUNDING * abs(v[top]):
-            for c in range(3):  # zeros by structure are zeros
-                corners[n, c] = max(v[c] / v[top], 0.0) if corners[n, c] > 0.0 else 0.0
+            near = near and abs(v[c] / top - corner[c] / max(corner[0], corner[1], corner[2])) < NEAR
+        for c in range(3 if near else 0):  # zeros by structure are zeros
+            corners[n, c] = max(v[c] / top, 0.0) if corners[n, c] > 0.0 else 0.0
 
 
 NEAR = 1e-6

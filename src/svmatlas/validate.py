@@ -24,6 +24,7 @@ import numpy.typing as npt
 from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
+from svmatlas.canonical import TURNED
 from svmatlas.compiled import caller, entry, kernel, largest
 from svmatlas.exact import ExactFacet, ExactProblem, rounded
 from svmatlas.facet import INSIDE, MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, Data, P, Region
@@ -52,9 +53,6 @@ MOVED = 1e-5
 
 GAP_TOLERANCE = 1e-9
 """Allowed duality gap relative to the objective: rounding in sums over thousands of points, times the conditioning."""
-
-THINNEST = 2.0**-32
-"""Relative determinant of corners below which doubles do not tell which way round a facet is: corners are good to 2e-10."""
 
 POLISH = 1e-10
 """Maps with entries that have a larger relative error bound than this are refined before they are checked."""
@@ -234,7 +232,7 @@ def _coverage(atlas: Atlas, mesh: Mesh) -> tuple[float, npt.NDArray[np.intp]]:
             areas, sizes = _areas(mesh.vertices, mesh.facet_vertices, mesh.facet_at, a, b)
             share = float(areas.sum() / whole[0])
             worst = share if abs(share - 1) > abs(worst - 1) else worst
-    return worst, np.flatnonzero(sizes < -THINNEST)
+    return worst, np.flatnonzero(sizes < -TURNED)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -355,8 +353,7 @@ def _check_untied(atlas: Atlas) -> tuple[float, int]:
     """How far a corner of a facet without ties is from all corners of its piece, at most, and where."""
     canonical = atlas._canonical
     mesh, split = canonical.mesh, canonical.split.mesh
-    cut = np.bincount(canonical.facet[canonical.facet >= 0], minlength=atlas.n_facets) > 1
-    piece = np.where((np.diff(canonical.tied_at) > 0) | cut, -1, canonical.piece)
+    piece = np.where((np.diff(canonical.tied_at) > 0) | canonical.is_cut, -1, canonical.piece)
     worst, where = _furthest(
         mesh.vertices, mesh.facet_at, mesh.facet_vertices, split.vertices, split.facet_at, split.facet_vertices, piece
     )

@@ -43,9 +43,9 @@ from svmatlas.facet import (
     L,
     P,
     Q,
+    length_of,
     line_parts,
     score_one,
-    square_of,
 )
 from svmatlas.mersenne import ONE, ZERO, dot, inverse, is_orthogonal, minus, plus, plus_times, residue, sum_of_two, times
 
@@ -406,7 +406,7 @@ def enter_weights(t):
         size, less, tiny = t.bound[LENGTH, c], t.bound[LENGTH_JITTER, c], FEW * UNIT
         error += (t.bound[ETA, c] + t.bound[ETA_JITTER, c] + tiny * size) * (abs(v) + w) + (size + less) * w
         error += (t.bound[ETA_JITTER, c] + tiny * less) * (abs(x) + y) + less * y
-    return error + (out.size + FEW) * UNIT * np.sqrt(square_of(out))
+    return error + (out.size + FEW) * UNIT * length_of(out)
 
 
 @kernel
