@@ -33,7 +33,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import svmatlas
-from svmatlas.prepare import compile_kernels
+from svmatlas.cli.prepare import compile_kernels
 
 
 def gaussian(n, d, seed=0):

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 import svmatlas
-from svmatlas import layers, survey
-from svmatlas.facet import INSIDE
-from svmatlas.problem import DROPPED
+from svmatlas.atlas import survey
+from svmatlas.data.problem import DROPPED
+from svmatlas.engine import layers
+from svmatlas.engine.facet import INSIDE
 
 ROUNDING = 1e-9
 """Distance of vertices, of largest entry 1, that are the same: each map has moved them by 1e-13 times the conditioning."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svmatlas.arrangement import Box
-from svmatlas.cells import join, make_window
-from svmatlas.search import _make_cell
+from svmatlas.choose.arrangement import Box
+from svmatlas.choose.cells import join, make_window
+from svmatlas.choose.search import _make_cell
 
 
 def fragment(corners, names, codes, key=7):

@@ -14,7 +14,7 @@ import pytest
 from sklearn.preprocessing import StandardScaler
 
 import svmatlas
-from svmatlas.cli import main
+from svmatlas.cli.main import main
 from tests import cases
 
 X, Y = cases.gaussian(8, 12, 3, 0.5)
@@ -332,7 +332,7 @@ def test_sparse_data(run, folder, scaling):
 
 
 def test_demo(run, folder, monkeypatch):
-    monkeypatch.setattr("svmatlas.demo.load_breast_cancer", lambda return_X_y: cases.gaussian(30, 35, 2, 1.0))
+    monkeypatch.setattr("svmatlas.cli.demo.load_breast_cancer", lambda return_X_y: cases.gaussian(30, 35, 2, 1.0))
     code, out, _ = run("demo", "-q", "-o", "pictures")
     assert code == 0
     assert "valid, complete" in out

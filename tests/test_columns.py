@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 import svmatlas
 from svmatlas import AsymmetricSVC, AtlasSVC
-from svmatlas.columns import column_names, match_names, standardize_columns
+from svmatlas.data.columns import column_names, match_names, standardize_columns
 from tests import cases
 
 X, Y = cases.gaussian(9, 11, 3, 0.5)

@@ -17,13 +17,13 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 import svmatlas
-from svmatlas import compiled
+from svmatlas.engine import compiled
 
 CODE = """
 import sys
 from numba.core.registry import CPUDispatcher
-from svmatlas.compiled import OUTER
-from svmatlas.prepare import compile_kernels
+from svmatlas.engine.compiled import OUTER
+from svmatlas.cli.prepare import compile_kernels
 compile_kernels()
 modules = [module for name, module in sys.modules.items() if name.startswith("svmatlas.")]
 kernels = {value for module in modules for value in vars(module).values() if isinstance(value, CPUDispatcher)}
@@ -41,7 +41,7 @@ def test_no_kernel_is_left_for_its_first_use():
 
 def test_kernels_take_nothing_from_modules_without_kernels():
     """These may change without a new compilation."""
-    importlib.import_module("svmatlas.prepare")
+    importlib.import_module("svmatlas.cli.prepare")
     modules = {name: module for name, module in sys.modules.items() if name.startswith("svmatlas.")}
     foreign, n_kernels = [], 0
     for name, module in modules.items():
@@ -109,7 +109,7 @@ class Installation:
         self.package.mkdir()
         self.home.mkdir()
         (self.package / "__init__.py").touch()
-        shutil.copy(SOURCE / "compiled.py", self.package)
+        shutil.copy(SOURCE / "engine" / "compiled.py", self.package)
         self.write_kernels(2.0)
 
     def write_kernels(self, factor):

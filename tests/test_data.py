@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from sklearn.svm import SVC
 
 import svmatlas
-from svmatlas.kernels import Kernel
-from svmatlas.problem import make_problem
+from svmatlas.data.kernels import Kernel
+from svmatlas.data.problem import make_problem
 from tests import cases, facts
 
 C_POS, C_NEG = np.exp(np.random.default_rng(7).uniform(np.log(1e-3), np.log(1e3), (2, 50)))

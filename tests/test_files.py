@@ -13,7 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 import svmatlas
-from svmatlas import FileError, files
+from svmatlas import FileError
+from svmatlas.atlas import files
 from tests import cases
 
 LARGE = np.random.default_rng(0).normal(size=(12, 40))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import svmatlas
-from svmatlas import survey
+from svmatlas.atlas import survey
 from tests import cases
 
 X = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, -1.0], [0.5, 0.25], [3.0, 1.0]])

@@ -197,7 +197,7 @@ def test_equal_rows_share_alpha_by_weight():
 @pytest.mark.parametrize(("n", "d", "bias"), [(60, 2, 0.01), (50, 4, 1.0)])
 def test_anchor_is_only_a_shortcut(n, d, bias, monkeypatch):
     """Ties of a whole class are resolved in doubles, to the same facets as by double-double and exact arithmetic."""
-    module = importlib.import_module("svmatlas.explore")
+    module = importlib.import_module("svmatlas.atlas.explore")
     X, y = generic(n, d, 5)
     quick = svmatlas.explore(X, y, bias=bias)
     make = module.make_problem

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import svmatlas
-from svmatlas import mersenne
-from svmatlas.compiled import entry
+from svmatlas.engine import mersenne
+from svmatlas.engine.compiled import entry
 
 P = 2**61 - 1
 residues = st.integers(0, P - 1)

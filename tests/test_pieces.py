@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svmatlas import canonical, ties
-from svmatlas.compiled import entry
-from svmatlas.facet import INSIDE, MARGIN, OUTSIDE
-from svmatlas.layers import crossed, key_of, make_words
-from svmatlas.mesh import Mesh, Split, take_lists
-from svmatlas.ties import LESS
+from svmatlas.engine import canonical, ties
+from svmatlas.engine.compiled import entry
+from svmatlas.engine.facet import INSIDE, MARGIN, OUTSIDE
+from svmatlas.engine.layers import crossed, key_of, make_words
+from svmatlas.engine.mesh import Mesh, Split, take_lists
+from svmatlas.engine.ties import LESS
 
 
 def plain(name, module=canonical):

@@ -12,7 +12,7 @@ from matplotlib.collections import LineCollection
 from sklearn.metrics import balanced_accuracy_score
 
 import svmatlas
-from svmatlas.plot import AlphaDisplay, AtlasDisplay, RocFrontierDisplay, SelectionDisplay
+from svmatlas.show.displays import AlphaDisplay, AtlasDisplay, RocFrontierDisplay, SelectionDisplay
 from tests import cases
 
 mpl.use("Agg")
@@ -172,7 +172,7 @@ def test_edges_are_left_out_where_they_would_hide_the_map(small, monkeypatch):
         return sum(isinstance(c, LineCollection) for c in display.ax_.collections)
 
     assert count() == 1
-    monkeypatch.setattr("svmatlas.plot.MOST_EDGES", 100)
+    monkeypatch.setattr("svmatlas.show.displays.MOST_EDGES", 100)
     assert count() == 0
     assert count(edges=True) == 1
 

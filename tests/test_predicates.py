@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import svmatlas
-from svmatlas import doubledouble, exact, residues
-from svmatlas.compiled import entry
-from svmatlas.exact import ExactFacet, ExactProblem, integers
-from svmatlas.facet import (
+from svmatlas.data.problem import check_bounds, make_problem, make_region
+from svmatlas.engine import doubledouble, exact, residues
+from svmatlas.engine.compiled import entry
+from svmatlas.engine.exact import ExactFacet, ExactProblem, integers
+from svmatlas.engine.facet import (
     INSIDE,
     MARGIN,
     OUTSIDE,
@@ -27,9 +28,8 @@ from svmatlas.facet import (
     solve_maps,
     sum_pull,
 )
-from svmatlas.facet import tabulate_margin as tabulate
-from svmatlas.problem import check_bounds, make_problem, make_region
-from svmatlas.residues import solve_integer
+from svmatlas.engine.facet import tabulate_margin as tabulate
+from svmatlas.engine.residues import solve_integer
 from tests import cases
 
 number = st.floats(-1e10, 1e10).filter(lambda v: v == 0 or abs(v) > 1e-100)

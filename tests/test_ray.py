@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import svmatlas
-from svmatlas import walk
-from svmatlas.problem import make_problem
-from svmatlas.ray import state_at
+from svmatlas.data.problem import make_problem
+from svmatlas.models import walk
+from svmatlas.paths.ray import state_at
 from tests import cases, reference
 from tests.conftest import relative_gap
 

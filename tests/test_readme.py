@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from svmatlas.cli import main
+from svmatlas.cli.main import main
 from tests import cases
 
 ROOT = Path(__file__).parents[1]

@@ -7,8 +7,8 @@ import pytest
 from sklearn.model_selection import StratifiedKFold
 
 import svmatlas
-from svmatlas import scoring
-from svmatlas.folds import make_folds
+from svmatlas.choose import scoring
+from svmatlas.choose.folds import make_folds
 from tests import brute
 from tests.test_select import REGION, noisy
 

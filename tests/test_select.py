@@ -20,7 +20,9 @@ from sklearn.model_selection import GroupKFold, KFold, LeaveOneOut, StratifiedKF
 from sklearn.preprocessing import StandardScaler
 
 import svmatlas
-from svmatlas import scoring, stopping, survey
+from svmatlas.atlas import survey
+from svmatlas.choose import scoring
+from svmatlas.support import stopping
 from tests import brute, selections
 
 REGION = ((0.01, 100.0), (0.01, 100.0))

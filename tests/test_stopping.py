@@ -13,10 +13,12 @@ import pytest
 from sklearn.datasets import make_moons
 
 import svmatlas
-from svmatlas import budget, overlay, stopping, stream, survey
-from svmatlas.exact import ExactFacet, ExactProblem, solve_integer
-from svmatlas.layers import TIE
-from svmatlas.stopping import Limit, Stopped, stoppable
+from svmatlas.atlas import budget, stream, survey
+from svmatlas.choose import overlay
+from svmatlas.engine.exact import ExactFacet, ExactProblem, solve_integer
+from svmatlas.engine.layers import TIE
+from svmatlas.support import stopping
+from svmatlas.support.stopping import Limit, Stopped, stoppable
 from tests import cases
 
 LATE = 2.0

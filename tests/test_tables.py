@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
 
-from svmatlas.tables import DataError, Wanted, read_table
+from svmatlas.cli.tables import DataError, Wanted, read_table
 
 X = np.array([[1.5, -2.0, 0.0], [0.25, 1e-3, 4.0], [7.0, 0.0, 1.0]])
 Y = np.array([1, 0, 1])

@@ -8,11 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import svmatlas
-from svmatlas import budget, layers, survey
-from svmatlas.guess import approximate
-from svmatlas.layers import uncertain
-from svmatlas.maps import affine_maps
-from svmatlas.walk import state_at
+from svmatlas.atlas import budget, survey
+from svmatlas.engine import layers
+from svmatlas.engine.guess import approximate
+from svmatlas.engine.layers import uncertain
+from svmatlas.engine.maps import affine_maps
+from svmatlas.models.walk import state_at
 from tests import cases
 from tests.facts import cut_finely
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import svmatlas
-from svmatlas.exact import ExactProblem
-from svmatlas.layers import OPEN
-from svmatlas.validate import _violation_exactly
+from svmatlas.atlas.validate import _violation_exactly
+from svmatlas.engine.exact import ExactProblem
+from svmatlas.engine.layers import OPEN
 
 
 @pytest.fixture

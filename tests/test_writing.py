@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import svmatlas
-from svmatlas.writing import check_goal, replacing
+from svmatlas.support.writing import check_goal, replacing
 
 
 def put(path, text="new"):
@@ -108,7 +108,7 @@ def test_an_error_leaves_the_old_file(tmp_path):
 
 KILLED = """
 import sys, time
-from svmatlas.writing import replacing
+from svmatlas.support.writing import replacing
 with replacing(sys.argv[1]) as draft:
     draft.write_text("half")
     print(draft, flush=True)

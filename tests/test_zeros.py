@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import svmatlas
-from svmatlas.compiled import entry
-from svmatlas.exact import ExactFacet, ExactProblem, rounded
-from svmatlas.facet import (
+from svmatlas.data.problem import check_bounds, make_problem, make_region
+from svmatlas.engine.compiled import entry
+from svmatlas.engine.exact import ExactFacet, ExactProblem, rounded
+from svmatlas.engine.facet import (
     CODE,
     FILLED,
     INSIDE,
@@ -29,10 +30,9 @@ from svmatlas.facet import (
     solve_maps,
     sum_pull,
 )
-from svmatlas.facet import tabulate_margin as tabulate
-from svmatlas.polygon import CLOSED, COARSE, close_facet
-from svmatlas.problem import check_bounds, make_problem, make_region
-from svmatlas.zeros import UNKNOWN, line_words, sign_of_jitter, solve_words, vanishes
+from svmatlas.engine.facet import tabulate_margin as tabulate
+from svmatlas.engine.polygon import CLOSED, COARSE, close_facet
+from svmatlas.engine.zeros import UNKNOWN, line_words, sign_of_jitter, solve_words, vanishes
 from tests import cases
 
 P = 2**61 - 1

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse
 
 import svmatlas
-from svmatlas.plot import AlphaDisplay, AtlasDisplay, use_files
+from svmatlas.show.displays import AlphaDisplay, AtlasDisplay, use_files
 
 BIAS = 0.01
 """The constant feature B of all experiments."""

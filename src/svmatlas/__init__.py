@@ -1,20 +1,21 @@
 """svmatlas: the whole map of every asymmetric-cost linear SVM, exactly."""
 
-from svmatlas.atlas import Atlas, Facet, Partition
-from svmatlas.budget import Estimate
-from svmatlas.cells import Cell
-from svmatlas.columns import Columns
-from svmatlas.crossval import AsymmetricSVCCV
-from svmatlas.estimators import AsymmetricSVC, AtlasSVC
-from svmatlas.explore import explore
-from svmatlas.files import FileError, load
-from svmatlas.gap import AccuracyWarning
-from svmatlas.layers import EngineError
-from svmatlas.ray import Path, ray, segment
-from svmatlas.roc import Frontier, roc_frontier
-from svmatlas.select import Selection, select
-from svmatlas.stream import estimate, tiles
-from svmatlas.validate import Report
+from svmatlas.atlas.atlas import Atlas, Facet, Partition, load
+from svmatlas.atlas.budget import Estimate
+from svmatlas.atlas.explore import explore
+from svmatlas.atlas.files import FileError
+from svmatlas.atlas.stream import estimate, tiles
+from svmatlas.atlas.validate import Report
+from svmatlas.choose.cells import Cell
+from svmatlas.choose.roc import Frontier, roc_frontier
+from svmatlas.choose.select import Selection, select
+from svmatlas.data.columns import Columns
+from svmatlas.engine.layers import EngineError
+from svmatlas.estimators.atlas_svc import AtlasSVC
+from svmatlas.estimators.crossval import AsymmetricSVCCV
+from svmatlas.models.gap import AccuracyWarning
+from svmatlas.models.svc import AsymmetricSVC
+from svmatlas.paths.ray import Path, ray, segment
 from svmatlas.version import __version__
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 import sys
 
-from svmatlas.cli import main
+from svmatlas.cli.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

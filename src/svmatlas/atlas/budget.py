@@ -1,0 +1,196 @@
+"""What a map would take, from a random sample of its tiles, and whether there is memory for it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from svmatlas.atlas.survey import Bound, Surveyor
+from svmatlas.data.problem import Bounds
+from svmatlas.engine.polygon import CLOSED
+from svmatlas.support.stopping import Limit, Stopped
+
+BYTES = 400
+"""Memory at the peak of an exploration for each facet, ties included (N = 500, d = 10); the atlas itself has 120 of them."""
+
+FEW_TILES = 64
+"""With no more tiles than this an exploration is not refused: a sample would take too large a share of it."""
+
+PLENTY = 2**16
+"""Facets that a tile has seldom on average. If there is memory for as many in each, that is not looked into."""
+
+LEAST, SHARE = 3, 1 / 32
+"""Least number of tiles, and largest share of them, that are explored to see whether there is memory for all."""
+
+LOOK, LONGER, GLANCE = 2.0, 4.0, 1.0
+"""Seconds that the ray is followed before the first sample is taken; the factor for each further one; seconds for a tile."""
+
+FASTEST = 2e-6
+"""Seconds for a facet, at least, in one thread."""
+
+SAMPLE_SHARE = 0.1
+"""Share of a budget of time that goes into the sample."""
+
+MEMINFO = Path("/proc/meminfo")
+CGROUP = Path("/proc/self/cgroup")
+CGROUPS = Path("/sys/fs/cgroup")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What an atlas would take; ``error`` is the relative standard error of all three numbers.
+
+    It is infinite if there was no time to finish the tiles of the sample. The numbers are then less than the true ones.
+    """
+
+    n_facets: float  # ties included
+    seconds: float
+    bytes: float  # at the peak
+    error: float
+    n_tiles: int
+    n_sampled: int
+
+    def __str__(self) -> str:
+        known = np.isfinite(self.error)
+        return (
+            f"{'about' if known else 'more than'} {self.n_facets:.3g} facets (ties included), {self.seconds:.3g} s on one "
+            f"core, {self.bytes / 2**20:.3g} MiB, {f'all give or take {100 * self.error:.0f} % ' if known else ''}"
+            f"(from {self.n_sampled} of {self.n_tiles} tiles)"
+        )
+
+
+class Sample(NamedTuple):
+    """Some tiles of many."""
+
+    n_facets: float  # of all, if others are like these
+    seconds: float
+    error: float  # relative standard error
+    n_sampled: int
+    whole: bool  # have all facets of these tiles been found?
+
+    @property
+    def bytes(self) -> float:
+        """Memory for all facets."""
+        return BYTES * self.n_facets
+
+
+def samples(surveyor: Surveyor, grid: tuple[list[Bound], list[Bound]], limits: Callable[[int], Limit]) -> Iterator[Sample]:
+    """Explore the tiles of a grid in random order; tile m, from 1 on, up to ``limits(m)``."""
+    engine = surveyor.engine
+    facets: list[int] = []
+    seconds, whole = 0.0, True
+    rows, columns = grid
+    n = len(rows) * len(columns)
+    for m, k in enumerate(np.random.default_rng(surveyor.problem.seed).permutation(n), 1):
+        begin, counts = time.monotonic(), (engine.n_refined, engine.n_zero, engine.n_exact)
+        count, finished = _count(surveyor, (rows[k // len(columns)], columns[k % len(columns)]), 0, limits(m))
+        engine.n_refined, engine.n_zero, engine.n_exact = counts
+        facets.append(count)
+        whole = whole and finished
+        seconds += time.monotonic() - begin
+        mean, error = float(np.mean(facets)), 0.0
+        if m < n:
+            error = float(np.std(facets, ddof=1) / mean * np.sqrt((1.0 - m / n) / m)) if m > 1 and mean > 0 else np.inf
+        yield Sample(mean * n, seconds / m * n, error, m, whole)
+
+
+def _count(surveyor: Surveyor, tile: Bounds, depth: int, limit: Limit) -> tuple[int, bool]:
+    """Number of facets in a tile that are found up to a limit, and whether these are all."""
+    try:
+        facets = surveyor.explore(tile, depth, limit=limit)
+    except Stopped:
+        return 0, False
+    if not isinstance(facets, list):
+        return facets.key.size, facets.outcome == CLOSED
+    total, finished = 0, True
+    for part in facets:
+        if finished:
+            count, finished = _count(surveyor, part, depth + 1, limit)
+            total += count
+    return total, finished
+
+
+def check_memory(surveyor: Surveyor, n_jobs: int, limit: Limit) -> None:
+    """Refuse to explore, before that begins, if the facets that can be found in time surely need too much memory.
+
+    This is known as soon as those of a part of the region do. So the ray that tells how many tiles there are is followed for
+    a while, then longer, and each time some tiles are looked into.
+    """
+    available = available_memory()
+    seconds = min(LOOK, SAMPLE_SHARE * limit.left)
+    while BYTES * n_jobs * limit.left > FASTEST * available:
+        grid = surveyor.grid(limit, seconds)
+        n = len(grid[0]) * len(grid[1])
+        if n > FEW_TILES and PLENTY * n * BYTES > available:
+            _look_into(surveyor, grid, n_jobs, limit, available)
+        if surveyor.all_cut or limit.finite:
+            return
+        seconds *= LONGER
+
+
+def _look_into(surveyor: Surveyor, grid: tuple[list[Bound], list[Bound]], n_jobs: int, limit: Limit, available: float) -> None:
+    """MemoryError if the tiles of a grid surely have too many facets."""
+    end = limit.within(SAMPLE_SHARE * limit.left)
+    n = int(SHARE * len(grid[0]) * len(grid[1]))
+    for sample in islice(samples(surveyor, grid, lambda m: end.within(GLANCE)), LEAST - 1, max(LEAST, n)):
+        share = min(1.0, n_jobs * limit.left / sample.seconds)
+        needed, margin = share * sample.bytes, 2.0 * sample.error
+        if end.expired or (sample.whole and needed * (1.0 + margin) < available):
+            return
+        if needed * (1.0 - margin) > available:
+            raise MemoryError(
+                f"{'about' if sample.whole else 'more than'} {share * sample.n_facets:.2g} facets are expected, give or take "
+                f"{100 * sample.error:.0f} %; they need {needed / 2**30:.3g} GiB, and {available / 2**30:.3g} GiB are "
+                "available: choose a smaller region, set max_facets, or go through the map tile by tile with svmatlas.tiles"
+            )
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Memory
+
+
+def available_memory() -> float:
+    """Bytes that may still be taken, of the machine and of the control groups; infinite where nothing is known of them."""
+    kilobytes = _entries(MEMINFO).get("MemAvailable", np.inf)
+    return min([1024.0 * kilobytes, *(_left(group) for group in _groups())])
+
+
+def _groups() -> list[Path]:
+    """The control groups of memory, of version 1 and 2, that this process is in."""
+    try:
+        lines = [line.split(":", 2) for line in CGROUP.read_text().splitlines()]
+    except OSError:
+        return []
+    groups = []
+    for _, controllers, name in lines:
+        if controllers == "" or "memory" in controllers.split(","):
+            group = CGROUPS / controllers / name.lstrip("/")
+            groups += [group, *(parent for parent in group.parents if parent.is_relative_to(CGROUPS / controllers))]
+    return groups
+
+
+def _left(group: Path) -> float:
+    """Bytes that a control group has left; what it keeps of files can be given up."""
+    for limit, usage, prefix in (("max", "current", ""), ("limit_in_bytes", "usage_in_bytes", "total_")):
+        try:
+            most, used = (int((group / f"memory.{name}").read_text()) for name in (limit, usage))
+        except (OSError, ValueError):  # no such file, or "max"
+            continue
+        kept = _entries(group / "memory.stat")
+        return max(0.0, most - used + kept.get(f"{prefix}inactive_file", 0.0) + kept.get(f"{prefix}active_file", 0.0))
+    return np.inf
+
+
+def _entries(path: Path) -> dict[str, float]:
+    """Names and numbers of a file of the system."""
+    try:
+        words = [line.replace(":", " ").split() for line in path.read_text().splitlines()]
+    except OSError:
+        return {}
+    return {line[0]: float(line[1]) for line in words if len(line) > 1}

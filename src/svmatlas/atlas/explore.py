@@ -1,0 +1,216 @@
+"""The public function: data and a region -> the atlas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.atlas.atlas import Atlas
+from svmatlas.atlas.budget import check_memory
+from svmatlas.atlas.survey import Surveyor
+from svmatlas.data.problem import Bounds, Problem, check_bounds, make_problem
+from svmatlas.engine.canonical import unite
+from svmatlas.engine.facet import INSIDE
+from svmatlas.engine.layers import Facets
+from svmatlas.engine.mesh import Joiner
+from svmatlas.models.walk import state_at
+from svmatlas.support.messages import shown
+from svmatlas.support.progress import make_bar
+from svmatlas.support.stopping import NEVER, Limit, check_budget, stoppable
+from svmatlas.support.threads import make_pool
+
+INWARD = 2.0**-20
+"""The start is moved this far towards the middle of the region, so that it is inside a facet of the region."""
+
+NARROW = 2.0**-10
+"""Relative width of a region below which the start is moved to its middle."""
+
+
+SURVEY_SHARE = 0.9
+"""Share of the time that is left in which facets are explored; in the rest they are joined."""
+
+GRACE = 0.5
+"""Seconds for exact arithmetic where facets of an exploration that was stopped are joined."""
+
+
+def explore(
+    X: Any,
+    y: Any,
+    *,
+    bias: float = 1.0,
+    sample_weight: Any = None,
+    kernel: Any = "linear",
+    gamma: Any = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
+    standardize: bool = False,
+    feature_names: Any = None,
+    region: Any = None,
+    start: Any = None,
+    max_facets: int | None = None,
+    time_budget: float | None = None,
+    progress: bool = False,
+    n_jobs: int | None = None,
+    random_state: Any = 0,
+) -> Atlas:
+    r"""Compute the whole map of the asymmetric-cost linear SVM over its two costs.
+
+    .. math:: \min_\beta \tfrac12 |\beta|^2 + C_+ \sum_{y_i=+1} w_i \xi_i + C_- \sum_{y_i=-1} w_i \xi_i,
+              \quad \xi_i = \max(0, 1 - y_i (x_i, B) \cdot \beta)
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix, data frame} of shape (n_rows, n_features)
+        Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows). The atlas remembers the names of the
+        columns of a data frame.
+    y : array-like of shape (n_rows,)
+        Any two labels; the larger one in sorted order is the positive class.
+    bias : float, default=1.0
+        The constant B that is appended to each row; 0 for no intercept. Its square is added to a kernel.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights w_i >= 0 of the costs. A row of weight zero is dropped.
+    kernel : {"linear", "poly", "rbf", "precomputed"} or callable, default="linear"
+        Kernel, positive semidefinite; a callable takes two sets of rows and returns the matrix of their kernels.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Of "rbf" and "poly", as in scikit-learn's SVC.
+    degree : float, default=3
+        Of "poly".
+    coef0 : float, default=0.0
+        Of "poly".
+    standardize : bool, default=False
+        Scale the features to mean 0 (if X is dense; sparse features keep their zeros) and variance 1, over all rows with
+        their weights. The atlas remembers the scaling. All queries take and give the units of X.
+    feature_names : sequence of str, optional
+        Names of the columns of X. Default: those of a data frame.
+    region : ((lo, hi), (lo, hi)), optional
+        Bounds for C+ and C-; hi may be infinite. Default: the entire quadrant, with infinity.
+    start : (C_pos, C_neg), optional
+        Where the exploration begins. The map does not depend on it, the layers do. Default: the smallest costs.
+    max_facets : int, optional
+        Stop after this many facets; the atlas is then valid but not complete.
+    time_budget : float, optional
+        Stop after about this many seconds, two more at most. To factor wide data or a kernel takes as long as it takes.
+    progress : bool, default=False
+        Show a progress bar (needs tqdm).
+    n_jobs : int, optional
+        Number of threads; -1 for all cores. Default: 1.
+    random_state : int, RandomState or None, default=0
+        Seed of the jitter that splits ties, and of the names of facets.
+
+    Returns
+    -------
+    Atlas
+        The map. ``atlas.complete`` is False if it was stopped, also by Ctrl-C.
+
+    Raises
+    ------
+    MemoryError
+        Before a large exploration begins, if a sample of it says that the memory available is surely not enough.
+    ValueError
+        If ``time_budget`` ends before a single facet is known.
+    KeyboardInterrupt
+        If Ctrl-C is pressed before that, or twice.
+
+    """
+    bounds = check_bounds(region)
+    start = _check_start(start, bounds)
+    most = _check_most(max_facets)
+    check_budget(time_budget)
+    jobs = count_jobs(n_jobs)
+    with stoppable(time_budget) as limit:
+        problem = make_problem(
+            X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, feature_names
+        )
+        state = first_state(problem, bounds, start, limit)
+        surveyor = Surveyor(problem, bounds)
+        place = start or (bounds[0][0], bounds[1][0])
+        if max_facets is None:
+            check_memory(surveyor, jobs, limit)
+        joiner = Joiner(surveyor.engine, surveyor.region, state)
+        with _bar(progress) as show:
+            for facets in surveyor.survey(state, place, jobs, most, limit.within(SURVEY_SHARE * limit.left), _as_it_is):
+                joiner.add(facets)
+                show(facets, surveyor)
+        surveyor.engine.blocks.clear()
+        with make_pool(jobs) as pool:
+            canonical = unite(joiner, pool, NEVER if surveyor.complete else Limit(GRACE))
+        limit.answered = True
+    return Atlas(problem, bounds, canonical, surveyor.complete, surveyor.engine.counts)
+
+
+def _as_it_is(tile: Bounds, facets: Facets) -> Facets:
+    return facets
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The start
+
+
+def first_state(problem: Problem, bounds: Bounds, start: tuple[float, float] | None, limit: Limit) -> npt.NDArray[np.int8]:
+    """Partition at the start, or at the smallest costs."""
+    if start is None and bounds[0][0] == bounds[1][0] == 0:
+        return np.full(problem.n_points, INSIDE, dtype=np.int8)
+    return state_at(problem, *_inside(start or (bounds[0][0], bounds[1][0]), bounds), limit)
+
+
+def _inside(goal: tuple[float, float], bounds: Bounds) -> tuple[float, float]:
+    """A point close to the goal in the interior of the region."""
+    moved = []
+    for value, (lo, hi) in zip(goal, bounds, strict=True):
+        middle = (lo + hi) / 2 if np.isfinite(hi) else 2 * max(lo, value, np.finfo(float).tiny ** 0.5)
+        thin = hi - lo < NARROW * hi
+        moved.append(middle if thin else value + INWARD * (middle - value))
+    return moved[0], moved[1]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Arguments
+
+
+def _check_start(start: Any, bounds: Bounds) -> tuple[float, float] | None:
+    if start is None:
+        return None
+    try:
+        a, b = (float(v) for v in start)
+    except (TypeError, ValueError):
+        raise ValueError(f"start must be a pair (C_pos, C_neg), got {shown(start)}") from None
+    for name, value, (lo, hi) in zip(("C_pos", "C_neg"), (a, b), bounds, strict=True):
+        if not (np.isfinite(value) and lo <= value <= hi):
+            raise ValueError(f"start: {name} = {value} is not in the region [{lo}, {hi}]")
+    return a, b
+
+
+def _check_most(max_facets: Any) -> float:
+    if max_facets is not None and not max_facets >= 1:
+        raise ValueError(f"max_facets must be at least 1, got {max_facets}")
+    return np.inf if max_facets is None else int(max_facets)
+
+
+def count_jobs(n_jobs: int | None) -> int:
+    """Number of threads that the user asks for."""
+    if n_jobs is None:
+        return 1
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0")
+    from joblib import effective_n_jobs
+
+    return int(effective_n_jobs(n_jobs))
+
+
+@contextmanager
+def _bar(progress: bool) -> Iterator[Any]:
+    """A function that shows the state of the run after each tile."""
+    if not progress:
+        yield lambda facets, surveyor: None
+        return
+    with make_bar(" facets") as bar:
+
+        def show(facets: Facets, surveyor: Surveyor) -> None:
+            bar.set_postfix_str(f"tile {surveyor.n_tiles} of {surveyor.n_known}", refresh=False)
+            bar.update(facets.key.size)
+
+        yield show

@@ -1,0 +1,150 @@
+"""Without an atlas in memory: the map tile by tile, and what all of it would cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.atlas.atlas import Atlas
+from svmatlas.atlas.budget import Estimate, samples
+from svmatlas.atlas.survey import RAY_SHARE, Surveyor
+from svmatlas.data.problem import Bounds, check_bounds, make_problem, make_region, make_tile
+from svmatlas.engine.canonical import unite
+from svmatlas.engine.mesh import Joiner
+from svmatlas.support.stopping import Limit, check_budget, stoppable
+from svmatlas.support.threads import make_pool
+
+SPREAD = 1.0
+"""Least standard deviation of the facets of tiles, relative to their mean, that is assumed: a few are alike by chance."""
+
+LATE = 1.0
+"""Seconds more for the last tile of a sample: to leave it out would leave out the large ones, and they count most."""
+
+
+def tiles(
+    X: Any,
+    y: Any,
+    *,
+    bias: float = 1.0,
+    sample_weight: Any = None,
+    kernel: Any = "linear",
+    gamma: Any = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
+    standardize: bool = False,
+    region: Any = None,
+    random_state: Any = 0,
+) -> Iterator[Atlas]:
+    """Explore the map tile by tile, in constant memory.
+
+    Each tile is an atlas of its own box of costs (``tile.region``); together the boxes are the region. A facet that reaches
+    over several tiles is in each of them, cut off at its border, with the same partition.
+
+    Parameters
+    ----------
+    X, y, bias, sample_weight, kernel, gamma, degree, coef0, standardize, region, random_state
+        As in :func:`svmatlas.explore`.
+
+    Yields
+    ------
+    Atlas
+        The facets, edges and vertices in one tile, and their solutions.
+
+    """
+    bounds = check_bounds(region)
+    with stoppable() as limit:
+        problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize)
+        surveyor = Surveyor(problem, bounds)
+        waiting = [(tile, 0) for tile in surveyor.cut((bounds[0][0], bounds[1][0]), limit)]
+        limit.check()
+    while waiting:
+        tile, depth = waiting.pop(0)
+        with stoppable() as limit:  # no longer than one tile: who uses the tiles has Ctrl-C for himself
+            found = _atlas_of(surveyor, tile, depth, limit)
+        if isinstance(found, Atlas):
+            yield found
+        else:
+            waiting = [(part, depth + 1) for part in found] + waiting
+
+
+def _atlas_of(surveyor: Surveyor, tile: Bounds, depth: int, limit: Limit) -> Atlas | list[Bounds]:
+    """The atlas of one tile, or the parts to cut it into."""
+    problem, engine = surveyor.problem, surveyor.engine
+    before = engine.counts
+    facets = surveyor.explore(tile, depth, limit=limit)
+    if isinstance(facets, list):
+        return facets
+    limit.check()
+    surveyor.remember(tile, facets)
+    joiner = Joiner(engine, make_region(tile, problem.cost_exponent), facets.start)
+    joiner.add(facets._replace(code=_by_side(facets.code, make_tile(tile, problem.cost_exponent, surveyor.region).name)))
+    counts = {name: count - before[name] for name, count in engine.counts.items()}
+    with make_pool(1) as pool:
+        return Atlas(problem, tile, unite(joiner, pool), True, counts)
+
+
+def _by_side(code: npt.NDArray[np.int32], names: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
+    """Codes with the numbers of the sides of a tile in place of their names."""
+    numbered = code.copy()
+    for j, name in enumerate(names):
+        numbered[code == -1 - name] = -1 - j
+    return numbered
+
+
+def estimate(
+    X: Any,
+    y: Any,
+    *,
+    bias: float = 1.0,
+    sample_weight: Any = None,
+    kernel: Any = "linear",
+    gamma: Any = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
+    standardize: bool = False,
+    region: Any = None,
+    time_budget: float = 5.0,
+    random_state: Any = 0,
+) -> Estimate:
+    """Estimate the size of an atlas from a random sample of its tiles.
+
+    Parameters
+    ----------
+    X, y, bias, sample_weight, kernel, gamma, degree, coef0, standardize, region, random_state
+        As in :func:`svmatlas.explore`.
+    time_budget : float, default=5.0
+        Seconds; the last tile of the sample may take one more. To factor X takes as long as it takes, the sample a second at
+        least.
+
+    Returns
+    -------
+    Estimate
+        Facets, seconds on one core and bytes, with their standard error. If all tiles could be explored the error is zero.
+        If the tiles of the sample could not be finished the error is infinite, and the numbers are less than the true ones.
+
+    """
+    bounds = check_bounds(region)
+    check_budget(time_budget)
+    with stoppable() as limit:
+        end = time.monotonic() + time_budget
+        problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize)
+        begin = time.monotonic()
+        late = max(end, begin) + LATE
+        surveyor = Surveyor(problem, bounds)
+        grid = surveyor.grid(limit.within(RAY_SHARE * (late - begin)))
+        set_up = time.monotonic() - begin
+
+        def share(m: int) -> Limit:
+            return limit.within((late - time.monotonic()) / max(1, 3 - m))
+
+        for sample in samples(surveyor, grid, share):
+            if sample.n_sampled > 1 and (not sample.whole or time.monotonic() > end):
+                break
+    n_tiles = len(grid[0]) * len(grid[1])
+    least = SPREAD * float(np.sqrt((1 - sample.n_sampled / n_tiles) / sample.n_sampled))
+    error = max(sample.error, least) if sample.whole and surveyor.all_cut else np.inf
+    return Estimate(sample.n_facets, sample.seconds + set_up, sample.bytes, error, n_tiles, sample.n_sampled)

@@ -1,0 +1,164 @@
+r"""Scores of predictions: functions of the counts (tn, fp, fn, tp) that do not fall when a prediction becomes right.
+
+With P positive and N negative rows, fp = N - tn and fn = P - tp, so a score is a function of (tp, tn); it is *monotone* if it
+falls in neither. That is what a search needs: with all open predictions right, a score is at its highest.
+
+Matthews' correlation is monotone. With a = tp/P, b = fp/N, s = Pa + Nb and T = P + N it is
+sqrt(PN) (a - b) / sqrt(s (T - s)). Its derivative in a has the sign of 2s(T - s) - P(a - b)(T - 2s). For a >= b and T > 2s
+this is >= 0 as s >= P(a - b) and 2(T - s) >= T - 2s; for a < b and T < 2s as T - s >= P(b - a) and s >= 2s - T; else both
+terms are >= 0. Exchanging the classes (a, b -> 1 - b, 1 - a) leaves it as it is, so the same holds for tn; at s = 0 and
+s = T it is 0 by convention, between the values around. Monotony of the others is plain; whatever is given is checked in full.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.support.messages import shown
+
+Floats = npt.NDArray[np.float64]
+Score = Callable[[Any, Any, Any, Any], Any]
+
+SLACK = 1e-12
+"""A score may fall by this much by rounding."""
+
+
+def _ratio(over: Any, under: Any) -> Any:
+    """Ratio, 0 where it is 0/0, as scikit-learn's scores have it."""
+    over, under = np.asarray(over, dtype=float), np.asarray(under, dtype=float)
+    return np.divide(over, under, out=np.zeros(np.broadcast(over, under).shape), where=under != 0)
+
+
+def accuracy(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Share of right predictions."""
+    return _ratio(tp + tn, tn + fp + fn + tp)
+
+
+def balanced_accuracy(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Mean of the shares of right predictions of both classes."""
+    return (_ratio(tp, tp + fn) + _ratio(tn, tn + fp)) / 2
+
+
+def fbeta(beta: float) -> Score:
+    """F score: the weighted harmonic mean of precision and recall, recall being ``beta`` times as important."""
+    if not beta > 0:
+        raise ValueError(f"beta must be positive, got {shown(beta)}")
+    b = float(beta) ** 2
+
+    def fbeta_score(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+        return _ratio((1 + b) * tp, (1 + b) * tp + b * fn + fp)
+
+    return fbeta_score
+
+
+def jaccard(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Jaccard's index of the positive class."""
+    return _ratio(tp, tp + fp + fn)
+
+
+def matthews_corrcoef(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Matthews' correlation coefficient."""
+    tn, fp, fn, tp = (np.asarray(v, dtype=float) for v in (tn, fp, fn, tp))
+    return _ratio(tp * tn - fp * fn, np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)))
+
+
+def precision_at_recall(recall: float) -> Score:
+    """Precision where the recall is at least this, 0 elsewhere."""
+    _check_share(recall, "recall")
+
+    def precision_at_recall_score(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+        return np.where(_ratio(tp, tp + fn) >= recall, _ratio(tp, tp + fp), 0.0)
+
+    return precision_at_recall_score
+
+
+def recall_at_precision(precision: float) -> Score:
+    """Recall where the precision is at least this, 0 elsewhere."""
+    _check_share(precision, "precision")
+
+    def recall_at_precision_score(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+        return np.where(_ratio(tp, tp + fp) >= precision, _ratio(tp, tp + fn), 0.0)
+
+    return recall_at_precision_score
+
+
+def expected_cost(cost_fp: float, cost_fn: float, prior: float | None = None) -> Score:
+    """Minus the expected cost of a prediction, given what a false positive and a false negative cost.
+
+    Parameters
+    ----------
+    cost_fp, cost_fn : float
+        Costs of the errors, not negative.
+    prior : float, optional
+        Probability of the positive class where the model will be used. Default: its share of the rows that are scored.
+
+    """
+    for name, cost in (("cost_fp", cost_fp), ("cost_fn", cost_fn)):
+        if not (np.isfinite(cost) and cost >= 0):
+            raise ValueError(f"{name} must be a finite number >= 0, got {shown(cost)}")
+    if prior is not None:
+        _check_share(prior, "prior")
+
+    def expected_cost_score(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+        share = _ratio(tp + fn, tn + fp + fn + tp) if prior is None else prior
+        return -(cost_fn * share * _ratio(fn, tp + fn) + cost_fp * (1 - share) * _ratio(fp, tn + fp))
+
+    return expected_cost_score
+
+
+def _check_share(value: Any, name: str) -> None:
+    if not 0 <= value <= 1:
+        raise ValueError(f"{name} must lie between 0 and 1, got {shown(value)}")
+
+
+NAMED: dict[str, Score] = {
+    "accuracy": accuracy,
+    "balanced_accuracy": balanced_accuracy,
+    "f1": fbeta(1.0),
+    "jaccard": jaccard,
+    "matthews_corrcoef": matthews_corrcoef,
+}
+
+ONE_CLASS_ALLOWED = {accuracy}
+"""Scores that mean something for rows of one class only."""
+
+
+def get_score(scoring: Any) -> Score:
+    """The function of (tn, fp, fn, tp) for the user's ``scoring``: a name or a function."""
+    if isinstance(scoring, str):
+        if scoring not in NAMED:
+            raise ValueError(
+                f"unknown scoring {scoring!r}: use one of {', '.join(map(repr, NAMED))}, a function of svmatlas.scoring, "
+                "or a function of (tn, fp, fn, tp)"
+            )
+        return NAMED[scoring]
+    if not callable(scoring):
+        raise ValueError(f"scoring must be a name or a function of (tn, fp, fn, tp), got {scoring!r}")
+    score: Score = scoring
+    return score
+
+
+def make_table(score: Score, n_pos: int, n_neg: int) -> Floats:
+    """Scores (n_pos + 1, n_neg + 1) by tp and tn; ValueError if the score is not monotone."""
+    tp, tn = np.meshgrid(np.arange(n_pos + 1), np.arange(n_neg + 1), indexing="ij")
+    counts = tn, n_neg - tn, n_pos - tp, tp
+    if getattr(score, "__module__", None) == __name__:
+        table = np.asarray(score(*counts), dtype=float)
+    else:
+        table = np.vectorize(lambda *c: float(score(*map(int, c))), otypes=[float])(*counts)
+    if not np.all(np.isfinite(table)):
+        raise ValueError(f"the score is {table[~np.isfinite(table)][0]} for some predictions, it must be finite")
+    for axis, name in ((0, "tp"), (1, "tn")):
+        falls = np.argwhere(np.diff(table, axis=axis) < -SLACK)
+        if falls.size:
+            a, b = falls[0]
+            c = (a + 1, b) if axis == 0 else (a, b + 1)
+            raise ValueError(
+                f"the score is not monotone: with {n_pos} positive and {n_neg} negative rows it falls from {table[a, b]:g} to "
+                f"{table[c]:g} when {name} rises from {(a, b)[axis]} at tp = {a}, tn = {b}"
+            )
+    return table

@@ -1,0 +1,242 @@
+"""The exact best costs: the highest score on held-out rows over all pairs of costs, with proof, and all cells that reach it.
+
+The zero curves of all folds are laid over each other (overlay.py) and the cells between them are searched (search.py). A rule
+then recommends one of the best cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.choose.arrangement import counts_at
+from svmatlas.choose.cells import Cell
+from svmatlas.choose.folds import make_folds
+from svmatlas.choose.overlay import Overlay, make_overlay
+from svmatlas.choose.scoring import get_score
+from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
+from svmatlas.data.problem import check_bounds
+from svmatlas.support.messages import shown
+from svmatlas.support.progress import make_bar
+from svmatlas.support.stopping import Limit, Stopped, check_budget, stoppable
+
+Floats = npt.NDArray[np.float64]
+Rule = str | Callable[[list[Cell]], int]
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """The best costs; made by :func:`svmatlas.select`.
+
+    Attributes
+    ----------
+    best_score : float
+        The highest mean score over all costs of the region.
+    C_pos, C_neg : float
+        The recommended costs: deepest inside the largest optimal cell, in logarithms of the costs.
+    fold_scores : ndarray of shape (n_folds,)
+        Scores of the folds at these costs.
+    cell : Cell
+        The cell of these costs.
+    cells : list of Cell
+        Every cell with the best score (with ``rule="one_se"``: within a standard error of it), the largest first.
+    upper_bound : float
+        No costs have a higher mean score than this.
+    certified : bool
+        Whether the bound is the best score. It is, unless ``time_budget`` ran out.
+    n_curves : int
+        Number of zero curves: distinct held-out rows whose prediction depends on the costs.
+    n_folds, n_boxes : int
+        Number of folds, and of boxes that the search looked at.
+    at_edge : bool
+        Whether the recommended cell touches a side of a bounded region: better costs may lie beyond.
+    classes_ : ndarray of shape (2,)
+        Labels; ``classes_[1]`` is the positive class.
+
+    """
+
+    best_score: float
+    C_pos: float
+    C_neg: float
+    fold_scores: Floats
+    cell: Cell
+    cells: list[Cell] = field(repr=False)
+    upper_bound: float
+    certified: bool
+    n_curves: int
+    n_boxes: int
+    classes_: npt.NDArray[Any]
+    _overlay: Overlay = field(repr=False)
+
+    @property
+    def n_folds(self) -> int:
+        """Number of folds."""
+        return int(self.fold_scores.size)
+
+    @property
+    def at_edge(self) -> bool:
+        """Whether the recommended cell touches a side of a bounded region."""
+        return self.cell.at_edge
+
+    def score_at(self, C_pos: Any, C_neg: Any) -> Any:
+        """Mean score at some costs: a float for a pair of scalars, an array for arrays.
+
+        It is read off the zero curves, without fitting anything. On a curve it is that of one of its sides.
+        """
+        scores = self.fold_scores_at(C_pos, C_neg).mean(axis=-1)
+        return float(scores) if scores.ndim == 0 else scores
+
+    def fold_scores_at(self, C_pos: Any, C_neg: Any) -> Floats:
+        """Scores of the folds at some costs, (n_folds,) or (n, n_folds)."""
+        p, q = np.broadcast_arrays(np.asarray(C_pos, dtype=float), np.asarray(C_neg, dtype=float))
+        for name, values, (lo, hi) in (("C_pos", p, self._overlay.bounds[0]), ("C_neg", q, self._overlay.bounds[1])):
+            wrong = ~(np.isfinite(values) & (values >= lo) & (values <= hi))
+            if np.any(wrong):
+                raise ValueError(f"{name} = {values[wrong].flat[0]} is not a finite cost in the region [{lo}, {hi}]")
+        costs = np.column_stack([p.ravel(), q.ravel(), np.ones(p.size)])
+        counts = counts_at(self._overlay.judge, fresh_best(), self._overlay.box, costs)
+        scores = self._overlay.fold_scores(counts)
+        return scores[0] if p.ndim == 0 else scores
+
+
+def select(
+    X: Any,
+    y: Any,
+    *,
+    cv: Any = 5,
+    scoring: Any = "balanced_accuracy",
+    bias: float = 1.0,
+    sample_weight: Any = None,
+    groups: Any = None,
+    kernel: Any = "linear",
+    gamma: Any = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
+    region: Any = None,
+    rule: Rule = "best",
+    n_jobs: int | None = None,
+    progress: bool = False,
+    time_budget: float | None = None,
+    random_state: Any = 0,
+) -> Selection:
+    """Find the costs (C+, C-) with the best score on held-out rows, over the whole plane and with proof.
+
+    The score is scikit-learn's: the mean over folds of the score of the fold. A grid search looks at some costs; this looks at
+    every cell of the plane in which predictions stay the same, and returns all that are best.
+
+    Parameters
+    ----------
+    X : {array-like, sparse matrix} of shape (n_rows, n_features)
+        Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows).
+    y : array-like of shape (n_rows,)
+        Any two labels; the larger one in sorted order is the positive class.
+    cv : int, float, splitter or iterable, default=5
+        Number of stratified folds, the share of rows of one stratified hold-out set, a splitter of scikit-learn, or an
+        iterable of pairs of row numbers (train, test).
+    scoring : str or callable, default="balanced_accuracy"
+        "accuracy", "balanced_accuracy", "f1", "jaccard", "matthews_corrcoef"; a function of :mod:`svmatlas.scoring`; or any
+        function of the counts (tn, fp, fn, tp) of a fold that does not fall when a prediction becomes right (checked).
+    bias : float, default=1.0
+        The constant that is appended to each row; 0 for no intercept.
+    sample_weight : array-like of shape (n_rows,), optional
+        Weights of the costs in training. Scores are not weighted, as in scikit-learn.
+    groups : array-like of shape (n_rows,), optional
+        Passed to the splitter.
+    kernel, gamma, degree, coef0
+        Kernel and its parameters, as in :func:`svmatlas.explore`; made anew from the training rows of each fold.
+    region : ((lo, hi), (lo, hi)), optional
+        Bounds for C+ and C-; hi may be infinite. Default: the entire quadrant.
+    rule : "best", "one_se" or callable, default="best"
+        Which cell to recommend: the largest of the best; the most regularised (smallest C+ + C- at its center) of all whose
+        score is within one standard error of the best; or a function of the list of best cells that returns an index.
+    n_jobs : int, optional
+        Number of threads; -1 for all cores. Default: 1.
+    progress : bool, default=False
+        Show a progress bar (needs tqdm).
+    time_budget : float, optional
+        Stop after about this many seconds. The result is then the best so far, with a bound that still holds. ValueError if
+        not even the score of one pair of costs is known by then.
+    random_state : int, default=0
+        Seed of a hold-out set given by its share, and of the jitter that splits ties.
+
+    Returns
+    -------
+    Selection
+        The best score, all cells that reach it, the costs to use, and the bound.
+
+    Notes
+    -----
+    A decision value of zero is a negative prediction, as in scikit-learn. On a zero curve a score may therefore differ from
+    that of the cells beside it; best is meant of cells, and cells narrower than 1e-10 relative to the costs are not looked at.
+    With tied data (lattices, few decimals) a held-out row may lie on the decision boundary in a whole part of the plane. It is
+    negative there, for our classifiers too: decision values that are rounding errors are zero. Other solvers may say either.
+
+    The costs that are returned have been tried: models of all folds, fitted at them, reach the score.
+
+    """
+    check_budget(time_budget)
+    _check_rule(rule)
+    with stoppable(time_budget) as limit, make_bar(" steps") if progress else nullcontext() as bar:
+        folds = make_folds(X, y, cv, sample_weight, groups, random_state)
+        kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
+        model = {"bias": bias, "random_state": random_state, **kind}
+        overlay = make_overlay(folds, get_score(scoring), model, check_bounds(region), n_jobs, limit, bar)
+        found = find_best(overlay, limit, bar)
+        cells, n_boxes = found.cells, found.n_boxes
+        if rule == "one_se" and not limit.expired:
+            cells, more = _almost_best(overlay, found, limit, bar)
+            n_boxes += more
+        cell = _recommend(overlay, rule, cells, limit)
+        limit.answered = True
+    return Selection(
+        found.best_score, *cell.center, cell.fold_scores, cell, cells, found.upper_bound, found.certified, overlay.n_curves,
+        n_boxes, folds.classes, overlay,
+    )  # fmt: skip
+
+
+def _almost_best(overlay: Overlay, found: Confirmed, limit: Limit, bar: Any) -> tuple[list[Cell], int]:
+    """Cells within one standard error of the best, or the best if there is no time; and the number of boxes looked at."""
+    best = fresh_best(refuted=found.refuted)
+    best.score[:] = found.best_score, found.best_score - _standard_error(found.cells)
+    more = search(overlay, best, limit, bar)
+    return found.cells if limit.expired else make_cells(overlay, more.fragments), more.n_boxes
+
+
+def _recommend(overlay: Overlay, rule: Rule, cells: list[Cell], limit: Limit) -> Cell:
+    """The cell that a rule chooses. Cells that the models do not confirm are taken off the list."""
+    while True:
+        cell = cells[_choose(rule, cells)]
+        try:
+            if len(cells) == 1 or overlay.confirms(cell, limit):
+                return cell
+        except Stopped:
+            return cell
+        cells.remove(cell)
+
+
+def _choose(rule: Rule, cells: list[Cell]) -> int:
+    """Index of the cell to recommend."""
+    if rule == "best":
+        return 0
+    if rule == "one_se":
+        return min(range(len(cells)), key=lambda k: sum(cells[k].center))
+    index = rule(cells)  # type: ignore[operator]
+    if not (isinstance(index, int | np.integer) and 0 <= index < len(cells)):
+        raise ValueError(f"rule must return an index of one of the {len(cells)} cells, got {shown(index)}")
+    return int(index)
+
+
+def _standard_error(cells: list[Cell]) -> float:
+    """Standard error of the mean over folds, the least of the best cells."""
+    n = cells[0].fold_scores.size
+    return float(min(cell.fold_scores.std(ddof=1) for cell in cells) / np.sqrt(n)) if n > 1 else 0.0
+
+
+def _check_rule(rule: Any) -> None:
+    if not (callable(rule) or (isinstance(rule, str) and rule in ("best", "one_se"))):
+        raise ValueError(f"rule must be 'best', 'one_se' or a function of a list of cells, got {shown(rule)}")

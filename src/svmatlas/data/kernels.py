@@ -1,0 +1,158 @@
+"""Kernels by name or as callables, and rows whose inner products are a given kernel matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.linalg.lapack import dpstrf
+from scipy.sparse import issparse
+from sklearn.metrics.pairwise import linear_kernel, polynomial_kernel
+
+from svmatlas.support.messages import shown
+
+Floats = npt.NDArray[np.float64]
+
+NAMES = ("linear", "poly", "rbf", "precomputed")
+
+PIVOT_TOLERANCE = 2.0**-50
+"""Pivots of the Cholesky factor below this times the number of rows times the largest entry are rounding errors."""
+
+SEMIDEFINITE = 2.0**-40
+"""What the factor may miss of a kernel matrix, relative to its largest entry: rounding leaves some 1e-15 times the number
+of rows, a matrix with a negative eigenvalue the size of that."""
+
+SYMMETRIC = 2.0**-40
+"""Allowed difference of a kernel matrix from its transpose, relative to its largest entry."""
+
+CLOSE = 2.0**-8
+"""Square of a distance relative to the squares of two lengths below which it is not computed from these, which would take
+more than eight bits off it."""
+
+PAIRS = 2**12
+"""Pairs of rows that are subtracted at once."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel with all its parameters as numbers; called with two sets of rows it gives the matrix of their kernels."""
+
+    name: str | Callable[[Any, Any], Any] = "linear"
+    gamma: float = 1.0
+    degree: float = 3
+    coef0: float = 0.0
+
+    def __call__(self, X: Any, Y: Any) -> Floats:
+        """Kernel matrix (n, m) of rows X (n, d) and Y (m, d)."""
+        if callable(self.name):
+            values = np.asarray(self.name(X, Y), dtype=float)
+            if values.shape != (X.shape[0], Y.shape[0]):
+                raise ValueError(f"kernel returned shape {values.shape} for {X.shape[0]} and {Y.shape[0]} rows")
+        elif self.name in ("rbf", "poly"):
+            values = self._evaluate(X, Y)
+        else:
+            values = linear_kernel(X, Y, dense_output=True)
+        if not np.all(np.isfinite(values)):
+            raise ValueError("the kernel matrix contains NaN or infinity")
+        return np.asarray(values, dtype=float)
+
+    def _evaluate(self, X: Any, Y: Any) -> Floats:
+        """Kernel matrix of "rbf" or "poly" from rows that are scaled by a power of two, which leaves gamma between 1 and 4."""
+        half = int(np.frexp(self.gamma)[1] - 1) // 2 if self.gamma > 0 else 0
+        gamma, X, Y = float(np.ldexp(self.gamma, -2 * half)), _scale(X, half), _scale(Y, half)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is found by the caller
+            if self.name == "rbf":
+                return np.asarray(np.exp(-gamma * _square_distances(X, Y)))
+            return np.asarray(polynomial_kernel(X, Y, degree=self.degree, gamma=gamma, coef0=self.coef0))
+
+
+def _square_distances(X: Any, Y: Any) -> Floats:
+    """Squares (n, m) of the distances of rows X (n, d) and Y (m, d), each to some roundings.
+
+    They do not depend on the origin. It is put among the rows, so that sums of large squares do not hide them; not so for
+    sparse rows, which would be sparse no more. Rows that are close to each other by their distance from the origin are
+    subtracted one by one.
+    """
+    if not issparse(X) and not issparse(Y):
+        center = Y.mean(axis=0)
+        X, Y = X - center, Y - center
+    sizes = _squares(X)[:, None] + _squares(Y)
+    products = X @ Y.T
+    squares: Floats = sizes - 2.0 * (products.toarray() if issparse(products) else products)
+    first, second = np.nonzero(squares < CLOSE * sizes)
+    for k in range(0, first.size, PAIRS):
+        i, j = first[k : k + PAIRS], second[k : k + PAIRS]
+        squares[i, j] = _squares(X[i] - Y[j])
+    return squares
+
+
+def _squares(X: Any) -> Floats:
+    """Square lengths of rows."""
+    squares = X.multiply(X).sum(axis=1) if issparse(X) else np.einsum("ij,ij->i", X, X)
+    return np.asarray(squares, dtype=float).ravel()
+
+
+def _scale(X: Any, exponent: int) -> Any:
+    """Rows times a power of two."""
+    if not issparse(X):
+        return np.ldexp(X, exponent)
+    scaled = X.copy()
+    scaled.data = np.ldexp(X.data, exponent)
+    return scaled
+
+
+def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, X: Any, weight: Floats) -> Kernel:
+    """Check the parameters of a kernel; ``gamma`` may be "scale" or "auto", as in scikit-learn's SVC.
+
+    In the variance of "scale" rows count by their weights, so that a weight of 2 is the same as a row twice.
+    """
+    if not callable(kernel) and kernel not in NAMES:
+        raise ValueError(f"kernel must be one of {', '.join(NAMES)} or a callable, got {kernel!r}")
+    if gamma == "scale":
+        spread = _variance(X, weight) if kernel in ("poly", "rbf") else 0.0
+        gamma = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0
+        if not (np.isfinite(spread) and np.isfinite(gamma)):
+            raise ValueError("the variance of X is out of range of doubles: standardise the features")
+    elif gamma == "auto":
+        gamma = 1.0 / X.shape[1]
+    for name, value in (("gamma", gamma), ("degree", degree), ("coef0", coef0)):
+        if isinstance(value, str) or not np.isfinite(value) or (name != "coef0" and value < 0):
+            raise ValueError(f"{name} must be a finite number{'' if name == 'coef0' else ' >= 0'}, got {shown(value)}")
+    return Kernel(kernel, float(gamma), degree, float(coef0))
+
+
+def _variance(X: Any, weight: Floats) -> float:
+    """Variance of all entries of weighted rows."""
+    share = np.ldexp(weight, -int(np.frexp(weight.max())[1]))
+    share = share / (share.sum() * X.shape[1])
+    mean = float((share @ X).sum())
+    with np.errstate(over="ignore", invalid="ignore"):
+        if issparse(X):
+            return float((share @ X.multiply(X)).sum()) - mean**2
+        return float((share @ (X - mean) ** 2).sum())
+
+
+def check_gram(gram: Floats) -> Floats:
+    """A kernel matrix of the training rows, made symmetric; ValueError if it is not nearly so."""
+    if gram.shape[0] != gram.shape[1]:
+        raise ValueError(f"a precomputed kernel must be a square matrix, got shape {gram.shape}")
+    if np.abs(gram - gram.T).max(initial=0.0) > SYMMETRIC * np.abs(gram).max(initial=0.0):
+        raise ValueError("the kernel matrix is not symmetric")
+    return 0.5 * (gram + gram.T)
+
+
+def factor_gram(gram: Floats) -> Floats:
+    """Rows (n, rank) with a given matrix of inner products; ValueError if there are none, the matrix being indefinite."""
+    n, top = gram.shape[0], float(np.abs(gram).max(initial=0.0))
+    if top == 0.0:
+        return np.zeros((n, 0))
+    packed, order, rank, _ = dpstrf(gram, tol=PIVOT_TOLERANCE * n * top, lower=1)
+    rows = np.empty((n, rank))
+    rows[order - 1] = np.tril(packed)[:, :rank]
+    if np.abs(gram - rows @ rows.T).max() > SEMIDEFINITE * n * top:
+        least = float(np.linalg.eigvalsh(gram)[0])
+        raise ValueError(f"the kernel is not positive semidefinite: its matrix has the eigenvalue {least:.3g}")
+    return rows

@@ -1,0 +1,851 @@
+"""The split map -> the map of the data: what the jitter cut is put together again, and what it made is left out.
+
+The engine explores jittered data (problem.py), where at most rank(X) points are on the margin at once. Its facets are
+called *pieces* here, and its mesh the *split* mesh. The facets of the data as they are:
+
+    M = all points with score 1,  I = those below,  O = those above;   the facet: all costs of one such partition.
+
+That set is convex: with M, I, O fixed all conditions are linear in the costs and alpha together, and a projection of a
+polyhedron is convex. So pieces with the same M, I and O *without jitter* are one facet, and only those.
+
+Two facets share at most one edge, for both are convex. And no corner of a facet lies inside an edge of another: over one edge
+of the projection lies one face of the polyhedron, so along all of it the same points are at the bounds of their alpha,
+and the same cone holds the directions into which beta can turn behind it; so one and the same facet lies behind all of it.
+Hence the map is known when the neighbours of each facet, in order, are: an edge is a pair of facets, and its ends follow
+from who comes next around them. Vertices are not compared by where they are.
+
+1. Facets: pieces with the same partition without jitter (ties.py). Most pieces are PLAIN (layers.py): no point can be tied.
+2. What lies behind each edge: through pieces without area, on a straight way. Edges without length are left out (ties.py).
+3. Edges from pairs of facets, vertices from the ends of edges.
+4. Events of an edge: points whose set is not the same on both sides.
+
+Where rows are so badly conditioned that doubles do not tell places apart, the result may not hang together. It is checked, and
+the pieces are shown as facets then.
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.engine.compiled import entry, kernel, owner
+from svmatlas.engine.facet import INSIDE, MARGIN, OUTSIDE, Data, P, Q, Region
+from svmatlas.engine.layers import (
+    BOUNDARY,
+    CROWDED,
+    NEGATIVES,
+    OPEN,
+    POSITIVES,
+    TIE,
+    UNSURE,
+    Words,
+    enter,
+    find,
+    key_of,
+    number_names,
+)
+from svmatlas.engine.mesh import (
+    BEHIND,
+    COUNT,
+    FACETS,
+    FAR_OUT,
+    NUMBER,
+    VERTEX,
+    Joiner,
+    Mesh,
+    Split,
+    is_far_out,
+    number_all,
+    take_lists,
+)
+from svmatlas.engine.mesh import CODE as EDGE
+from svmatlas.engine.ties import find_collapsed, find_corners, find_tied, is_short
+from svmatlas.support.stopping import NEVER, Limit
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+Int32 = npt.NDArray[np.int32]
+Bools = npt.NDArray[np.bool_]
+States = npt.NDArray[np.int8]
+
+WAY = 2.0**0.5 - 1
+"""Where on an edge the way through ties is begun, as a share of its length: at no place that data would have."""
+
+CHUNK = 1024
+"""Pieces or edges whose partitions are in hand at once."""
+
+
+class _Looked(NamedTuple):
+    """What some pieces are without jitter."""
+
+    piece: Ints  # (n,)
+    key: Words  # (n,) of their partition
+    tied_at: Ints  # (n + 1,) piece f has the entries tied_at[f] : tied_at[f + 1] of the next
+    tied: Int32  # points on the margin beside those of its M
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 1. Facets as sets of pieces
+
+
+@kernel
+def _apart(a, b):
+    """Distance of two vertices: the largest relative difference of their ratios."""
+    top = 0.0
+    for c in range(3):
+        x, y = a[(c + 1) % 3] * b[(c + 2) % 3], a[(c + 2) % 3] * b[(c + 1) % 3]
+        top = max(top, abs(x - y) / (x + y) if x + y > 0.0 else 0.0)
+    return top
+
+
+@kernel
+def _step(at, f, k, n):
+    """The place n before or after place k of facet f."""
+    return at[f] + (k - at[f] + n) % (at[f + 1] - at[f])
+
+
+@entry
+def _keys(states, words):
+    """Keys of partitions, as ``layers.key_of``."""
+    out = np.empty(states.shape[0], np.uint64)
+    for n in range(out.size):
+        key = np.uint64(1)
+        for i in range(states.shape[1]):
+            if states[n, i] != INSIDE:
+                key ^= words[2 * i + 1]
+                if states[n, i] == OUTSIDE:
+                    key ^= words[2 * i]
+        out[n] = key
+    return out
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 2. What lies behind the edges
+
+
+@kernel
+def _along(v, a, b):
+    """How far v is along the way from a to b, as a share of it."""
+    va, vb, vv = a[0] + a[1] + a[2], b[0] + b[1] + b[2], v[0] + v[1] + v[2]
+    top = 0 if a[0] + b[0] >= max(a[1] + b[1], a[2] + b[2]) else (1 if a[1] + b[1] >= a[2] + b[2] else 2)
+    dot, square = 0.0, 0.0
+    for c in ((top + 1) % 3, (top + 2) % 3):  # not the largest: costs may be small, and differ by less
+        step = b[c] / vb - a[c] / va
+        dot += (v[c] / vv - a[c] / va) * step
+        square += step * step
+    return dot / square
+
+
+@kernel
+def _cross_ties(vertices, at, corner, edges, behind, tie, f, k):
+    """The place of the last edge on the way from piece f through its edge k and pieces without area behind it; -1: no way.
+
+    Such a piece lies along one line: it is left by the edge that holds the point of that line where it was entered.
+    """
+    a, b = vertices[corner[_step(at, f, k, -1)]], vertices[corner[k]]
+    for _ in range(tie.size):
+        g = behind[k]
+        if g < 0 or not tie[g]:
+            return k
+        best, widest = -1, 0.0
+        for j in range(at[g], at[g + 1]):
+            if edges[j] == edges[k]:
+                continue
+            x, y = _along(vertices[corner[_step(at, g, j, -1)]], a, b), _along(vertices[corner[j]], a, b)
+            if (x - WAY) * (y - WAY) < 0.0 and abs(y - x) > widest:
+                best, widest = j, abs(y - x)
+        if best < 0:
+            return -1
+        k = best
+    return -1
+
+
+@entry
+def _find_beyond(vertices, at, corner, edges, behind, code, tie, group):
+    """For each place of a true piece the facet behind it, or the code of a side, or UNEXPLORED; NOT_AN_EDGE for others.
+
+    Also the code of its edge if that is the only one on the way, and whether the edge may have no length.
+    """
+    beyond, event = np.full(corner.size, NOT_AN_EDGE, np.int32), np.full(corner.size, SEVERAL, np.int32)
+    short = np.zeros(corner.size, np.bool_)
+    for f in range(tie.size):
+        for k in range(at[f] if not tie[f] else at[f + 1], at[f + 1]):
+            last = k if behind[k] < 0 or not tie[behind[k]] else _cross_ties(vertices, at, corner, edges, behind, tie, f, k)
+            if last < 0:
+                continue
+            g = behind[last]
+            if g >= 0 and group[g] == group[f]:
+                continue
+            beyond[k] = group[g] if g >= 0 else (code[last] if g == BOUNDARY else UNEXPLORED)
+            short[k] = is_short(vertices[corner[_step(at, f, k, -1)]], vertices[corner[k]])
+            if last == k or g == OPEN:
+                event[k] = code[k]
+    return beyond, event, short
+
+
+NOT_AN_EDGE, UNEXPLORED, SEVERAL = -100 * (1 + np.arange(3))
+"""Behind an edge within a facet, or one without length; behind an edge where nothing was explored; in place of the code of an
+event: not known yet. (Less than all codes of sides.)"""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 3. Facets, edges and vertices
+
+
+class _Rings(NamedTuple):
+    """The edges of all facets in order."""
+
+    at: Ints  # (F + 1,) facet f has the places at[f] : at[f + 1] of the others
+    beyond: Int32  # the facet behind the edge, the code of a side, or UNEXPLORED
+    event: Int32  # code of the event, or SEVERAL
+    first: Int32  # vertices of the split mesh
+    last: Int32
+    place: Int32  # a place of the split mesh on the edge
+
+
+@owner
+def _angles(vertices, corner, places, starts):
+    """Angles at which edges of one facet are seen from inside, in coordinates in which it is about round."""
+    scale, points = np.zeros(3), np.empty((places.size, 2))
+    for n in range(places.size):
+        scale += vertices[corner[places[n]]]
+    for n in range(places.size):
+        a, b = _flat(vertices[starts[n]], scale), _flat(vertices[corner[places[n]]], scale)
+        points[n, 0], points[n, 1] = (a[0] + b[0]) / 2, (a[1] + b[1]) / 2
+    points[:, 0] -= points[:, 0].mean()
+    points[:, 1] -= points[:, 1].mean()
+    xx, xy, yy = (points[:, 0] ** 2).sum(), (points[:, 0] * points[:, 1]).sum(), (points[:, 1] ** 2).sum()
+    slope = xy / xx if xx > 0.0 else 0.0
+    rest = yy - slope * xy
+    points[:, 1] -= slope * points[:, 0]
+    points[:, 0] /= np.sqrt(xx) if xx > 0.0 else 1.0
+    points[:, 1] /= np.sqrt(rest) if rest > 0.0 else 1.0
+    return np.arctan2(points[:, 1], points[:, 0])
+
+
+@kernel
+def _flat(v, scale):
+    """Two of the barycentric coordinates of costs, in the given scale of each, so that a turn to the left is one."""
+    x = v[0] / scale[0] if scale[0] > 0.0 else 0.0
+    y = v[1] / scale[1] if scale[1] > 0.0 else 0.0
+    z = v[2] / scale[2] if scale[2] > 0.0 else 0.0
+    return x / (x + y + z), y / (x + y + z)
+
+
+@owner
+def _boundary_of(at, corner, beyond, pieces):
+    """The places of some pieces that are on the boundary of their facet, and the vertices where their edges begin."""
+    n = 0
+    for f in pieces:
+        n += at[f + 1] - at[f]
+    places, starts, n = np.empty(n, np.int64), np.empty(n, np.int64), 0
+    for f in pieces:
+        for k in range(at[f], at[f + 1]):
+            places[n], starts[n] = k, corner[_step(at, f, k, -1)]
+            n += beyond[k] != NOT_AN_EDGE
+    return places[:n].copy(), starts[:n].copy()
+
+
+@owner
+def _neighbours(beyond, places, length):
+    """The facets behind some places in the order of the longest place of each: that place, and for all places which it is."""
+    longest, which, n = np.empty(places.size, np.int64), np.empty(places.size, np.int64), 0
+    for k in range(places.size):
+        found = n if beyond[places[k]] == UNEXPLORED else 0
+        while found < n and beyond[places[longest[found]]] != beyond[places[k]]:
+            found += 1
+        if found == n:
+            longest[n] = k
+            n += 1
+        if length[k] > length[longest[found]]:
+            longest[found] = k
+        which[k] = found
+    order = np.argsort(longest[:n])
+    number = np.empty(n, np.int64)
+    for k in range(n):
+        number[order[k]] = k
+    return longest[order], number[which]
+
+
+@entry
+def _assemble(vertices, at, corner, beyond, event, member_at, members):
+    """The edges of all facets in order, from the boundaries of their pieces: see _Rings."""
+    ring_at, size = np.zeros(member_at.size, np.int64), 0
+    rings = np.empty((5, corner.size), np.int32)
+    for g in range(member_at.size - 1):
+        pieces = members[member_at[g] : member_at[g + 1]]
+        if pieces.size == 1:
+            size = _go_round(at, corner, beyond, event, pieces[0], rings, size)
+        else:
+            size = _gather(vertices, at, corner, beyond, event, pieces, rings, size)
+        ring_at[g + 1] = size
+    return ring_at, rings[:, :size].copy()
+
+
+BEYOND, EVENT, FIRST, LAST, PLACE = range(5)
+"""Rows of the rings: see _Rings."""
+
+
+@kernel
+def _go_round(at, corner, beyond, event, f, rings, size):
+    """Append the ring of a facet that is one piece: edges to the same facet follow each other."""
+    start, before = size, corner[at[f + 1] - 1]
+    for k in range(at[f], at[f + 1]):
+        first, before = before, corner[k]
+        if beyond[k] == NOT_AN_EDGE:
+            continue
+        if size > start and rings[BEYOND, size - 1] == beyond[k] != UNEXPLORED:
+            rings[EVENT, size - 1], rings[LAST, size - 1] = SEVERAL, corner[k]
+            continue
+        rings[BEYOND, size], rings[EVENT, size], rings[PLACE, size] = beyond[k], event[k], k
+        rings[FIRST, size], rings[LAST, size] = first, corner[k]
+        size += 1
+    if size > start + 1 and rings[BEYOND, start] == rings[BEYOND, size - 1] != UNEXPLORED:
+        size -= 1
+        rings[EVENT, start], rings[FIRST, start] = SEVERAL, rings[FIRST, size]
+    return size
+
+
+@owner
+def _gather(vertices, at, corner, beyond, event, pieces, rings, size):
+    """Append the ring of a facet of several pieces: an edge is where its longest part is seen from inside."""
+    places, starts = _boundary_of(at, corner, beyond, pieces)
+    order = np.argsort(_angles(vertices, corner, places, starts))
+    places, starts = places[order], starts[order]
+    length = np.empty(places.size)
+    for k in range(places.size):
+        length[k] = _apart(vertices[starts[k]], vertices[corner[places[k]]])
+    longest, which = _neighbours(beyond, places, length)
+    for n in range(longest.size):
+        k = longest[n]
+        rings[BEYOND, size + n], rings[EVENT, size + n] = beyond[places[k]], event[places[k]]
+        rings[FIRST, size + n], rings[LAST, size + n], rings[PLACE, size + n] = starts[k], corner[places[k]], places[k]
+    for k in range(places.size):
+        n, top = size + which[k], longest[which[k]]
+        if k != top:
+            rings[EVENT, n] = SEVERAL
+            a, b = vertices[starts[top]], vertices[corner[places[top]]]
+            if _along(vertices[starts[k]], a, b) < _along(vertices[rings[FIRST, n]], a, b):
+                rings[FIRST, n] = starts[k]
+            if _along(vertices[corner[places[k]]], a, b) > _along(vertices[rings[LAST, n]], a, b):
+                rings[LAST, n] = corner[places[k]]
+    return size + longest.size
+
+
+@entry
+def _pair(at, beyond):
+    """For each place the place of the same edge in the facet behind it; -1 if that has none."""
+    twin = np.full(beyond.size, -1, np.int32)
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            g = beyond[k]
+            for j in range(at[g] if g > f else 0, at[g + 1] if g > f else 0):
+                if beyond[j] == f:
+                    twin[k], twin[j] = j, k
+    return twin
+
+
+@kernel
+def _top(one, v):
+    """The vertex that stands for v and all that are the same."""
+    while one[v] != v:
+        one[v] = one[one[v]]
+        v = one[v]
+    return v
+
+
+@kernel
+def _identify(one, v, w):
+    """Two vertices are the same: the first stands for both."""
+    a, b = _top(one, v), _top(one, w)
+    one[max(a, b)] = min(a, b)
+
+
+@kernel
+def _sharpness(a, v, b):
+    """How well the corner v between edges from a and to b is known: zeros by structure first, then the sine of the angle.
+
+    Where tied lines meet, almost parallel, the jitter moves a corner by far more than itself.
+    """
+    zeros = 1.0 * (v[0] == 0.0) + 1.0 * (v[1] == 0.0) + 1.0 * (v[2] == 0.0)
+    det = a[0] * (v[1] * b[2] - v[2] * b[1]) + a[1] * (v[2] * b[0] - v[0] * b[2]) + a[2] * (v[0] * b[1] - v[1] * b[0])
+    size = a[0] * (v[1] * b[2] + v[2] * b[1]) + a[1] * (v[2] * b[0] + v[0] * b[2]) + a[2] * (v[0] * b[1] + v[1] * b[0])
+    lengths = _apart(a, v) * _apart(v, b)
+    return zeros + (min(1.0, abs(det) / (size * lengths)) / 2.0 if size * lengths > 0.0 else 0.0)
+
+
+@entry
+def _join_corners(vertices, at, twin, first, last):
+    """For each vertex of the split mesh the one that stands for it: ends of edges that follow each other, or are the same.
+
+    It is the one that is known best.
+    """
+    n = vertices.shape[0]
+    one, count = np.arange(n).astype(np.int32), np.zeros(n, np.int32)
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            _identify(one, last[k], first[k + 1 if k + 1 < at[f + 1] else at[f]])
+            if twin[k] >= 0:
+                _identify(one, last[k], first[twin[k]])
+                _identify(one, first[k], last[twin[k]])
+    for v in range(n):
+        one[v] = _top(one, v)
+        count[one[v]] += 1
+    sharpest, best = np.arange(n).astype(np.int32), np.full(n, -1.0)
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            v, following = last[k], k + 1 if k + 1 < at[f + 1] else at[f]
+            if count[one[v]] == 1 or first[following] != v:
+                continue
+            sharp = _sharpness(vertices[first[k]], vertices[v], vertices[last[following]])
+            if sharp > best[one[v]]:
+                best[one[v]], sharpest[one[v]] = sharp, v
+    for v in range(n):
+        one[v] = sharpest[one[v]]
+    return one
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 4. Events
+
+
+@entry
+def _differences(a, b):
+    """The codes of the points that are not in the same set in partitions a (n, N) and b, and where those of each begin."""
+    at, size = np.zeros(a.shape[0] + 1, np.int64), 0
+    codes = np.empty(64, np.int32)
+    for n in range(a.shape[0]):
+        for i in range(a.shape[1] - 1, -1, -1):
+            if a[n, i] == b[n, i]:
+                continue
+            if size + 2 > codes.size:
+                codes = np.concatenate((codes, np.empty_like(codes)))
+            for kind, other in ((1, INSIDE), (0, OUTSIDE)):
+                codes[size] = 2 * i + kind
+                size += a[n, i] == other or b[n, i] == other
+        at[n + 1] = size
+    return at, codes[:size].copy()
+
+
+class _Facets(NamedTuple):
+    """Facets as sets of pieces."""
+
+    member_at: Ints  # (F + 1,) facet f has the pieces members[member_at[f] : member_at[f + 1]]
+    members: Int32
+    piece: Int32  # (F,) one of them
+    tied_at: Ints  # (F + 1,) beside M of which the points tied[tied_at[f] : tied_at[f + 1]] are on the margin
+    tied: Int32
+
+    @property
+    def is_tied(self) -> Bools:
+        """Which facets have several pieces, or points on the margin beside M of their only one."""
+        tied: Bools = (np.diff(self.tied_at) > 0) | (np.diff(self.member_at) > 1)
+        return tied
+
+
+def _true_states(split: Split, piece: Int32, tied_at: Ints, tied: Int32, facets: Ints) -> States:
+    """Partitions of some facets without jitter: those of one piece of each, with the tied points on the margin."""
+    states, (at, points) = split.states(piece[facets]), take_lists(tied_at, tied, facets)
+    states[np.repeat(np.arange(facets.size), np.diff(at)), points] = MARGIN
+    return states
+
+
+@entry
+def _find_joint(at, beyond, event, twin, is_tied):
+    """Edges of which more must be known than the code that was crossed: their places, and the facets on both sides.
+
+    Where no point is tied a code is the only event.
+    """
+    places, pairs, n = np.empty(beyond.size, np.int32), np.empty((beyond.size, 2), np.int64), 0
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            if twin[k] > k and (event[k] == SEVERAL or is_tied[f] or is_tied[beyond[k]]):
+                places[n], pairs[n, 0], pairs[n, 1] = k, f, beyond[k]
+                n += 1
+    return places[:n].copy(), pairs[:n].copy()
+
+
+def _find_events(split: Split, facets: _Facets, pairs: Ints) -> tuple[Ints, Int32]:
+    """The codes of the events between pairs (n, 2) of facets, the largest first, and where those of each pair begin."""
+    counts, codes = [np.zeros(1, dtype=np.intp)], [np.empty(0, dtype=np.int32)]
+    for part in np.array_split(pairs, len(pairs) // CHUNK + 1):
+        which, place = np.unique(part, return_inverse=True)
+        states = _true_states(split, facets.piece, facets.tied_at, facets.tied, which)
+        place = place.reshape(-1, 2)
+        at, found = _differences(states[place[:, 0]], states[place[:, 1]])
+        counts.append(np.diff(at))
+        codes.append(found)
+    return np.cumsum(np.concatenate(counts)), np.concatenate(codes)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The map
+
+
+class Canonical(NamedTuple):
+    """The map of the data, and how it hangs together with that of the jittered data."""
+
+    split: Split
+    mesh: Mesh  # that of ``split`` where nothing is tied; the code of an edge is the largest of its events
+    joint: Int32  # edges with several events, in order,
+    joint_at: Ints  # the n-th of which has the codes joint_at[n] : joint_at[n + 1]
+    joint_code: Int32
+    piece: Int32  # (F,) one of the pieces of each facet
+    facet: Int32  # (pieces,) the facet that each piece is part of, -1 for ties
+    tied_at: Ints  # (F + 1,) facet f has the points tied_at[f] : tied_at[f + 1] on its margin beside M of its piece
+    tied: Int32
+
+    def events(self) -> tuple[Ints, Int32]:
+        """The codes of the events of all edges, and where those of each edge begin."""
+        sizes = np.ones(self.mesh.edge_code.size, dtype=np.intp)
+        sizes[self.joint] = np.diff(self.joint_at)
+        codes = np.repeat(self.mesh.edge_code, sizes)
+        several = np.zeros(sizes.size, dtype=bool)
+        several[self.joint] = True
+        codes[np.repeat(several, sizes)] = self.joint_code
+        return np.concatenate([[0], np.cumsum(sizes)]), codes
+
+    @property
+    def is_cut(self) -> Bools:
+        """Which facets are made of several pieces, each with an alpha of its own."""
+        cut: Bools = np.bincount(self.facet[self.facet >= 0], minlength=self.piece.size) > 1
+        return cut
+
+    def states(self, facets: Ints) -> States:
+        """Partitions of some facets: M is all points on the margin."""
+        return _true_states(self.split, self.piece, self.tied_at, self.tied, facets)
+
+
+def unite(joiner: Joiner, pool: Executor, limit: Limit = NEVER) -> Canonical:
+    """The map of the data from the facets of all tiles; the limit is as in ``Joiner.finish``."""
+    engine = joiner.engine
+    return _unite(engine.data, joiner.region, engine.words, joiner.finish(pool, limit), pool)
+
+
+def _unite(data: Data, region: Region, words: Words, split: Split, pool: Executor) -> Canonical:
+    """The map of the data from that of the jittered data."""
+    mesh = split.mesh
+    tie = split.tie & ~split.tie.all()  # where there is nothing else, a tie is better than nothing
+    behind, code = beside(mesh)
+    looked = _look_at_all(data, region, words, split, np.flatnonzero((split.kind == CROWDED) | (split.kind >= UNSURE)), pool)
+    looked = _add_anchored(data, words, split, looked)
+    facets, group = _group(split, words, looked, tie)
+    beyond, event, short = _find_beyond(
+        mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, behind, code, tie, group
+    )
+    _leave_out_partial(facets, group, mesh.facet_at, code, beyond, event)
+    _leave_collapsed(data, region, split, code, short, pool)
+    if looked.tied.size == 0 and not tie.any() and not short.any():
+        return untied(split)
+    beyond[short] = NOT_AN_EDGE
+    at, ring = _assemble(mesh.vertices, mesh.facet_at, mesh.facet_vertices, beyond, event, facets.member_at, facets.members)
+    flat = (np.diff(at) < 3)[group] & (group >= 0)
+    if flat.any() and not (flat | (group < 0)).all():  # ties up to rounding of the data
+        return _unite(data, region, words, split._replace(kind=np.where(flat, TIE, split.kind)), pool)
+    canonical = _number(data, region, split, facets, group, _Rings(at, *ring), pool)
+    return canonical if _is_sound(canonical, int(group.max()) + 1) else untied(split)
+
+
+def _leave_out_partial(facets: _Facets, group: Int32, at: Ints, code: Int32, beyond: Int32, event: Int32) -> None:
+    """Leave out facets with ties of which pieces may not have been explored; unless nothing else is left."""
+    unexplored = np.flatnonzero(beyond == UNEXPLORED)
+    piece = np.repeat(np.arange(group.size), np.diff(at)) if unexplored.size > 0 else unexplored
+    partial = np.zeros(facets.piece.size, dtype=bool)
+    partial[group[piece[unexplored]]] = True
+    partial &= facets.is_tied
+    if not partial.any() or partial.all():
+        return
+    behind = (beyond >= 0) & partial[np.maximum(beyond, 0)]
+    beyond[behind], event[behind] = UNEXPLORED, code[behind]
+    beyond[partial[group[piece]] & (group[piece] >= 0)] = NOT_AN_EDGE
+    group[partial[group] & (group >= 0)] = -1
+
+
+def _is_sound(canonical: Canonical, n_facets: int) -> bool:
+    """Does the map hang together? Where rows are so badly conditioned that doubles do not tell places apart it may not."""
+    mesh = canonical.mesh
+    whole = not np.any(mesh.edge_facets == OPEN)
+    euler = mesh.vertices.shape[0] - mesh.edge_code.size + mesh.facet_layer.size
+    if whole and (euler != 1 or mesh.facet_layer.size != n_facets):
+        return False
+    return bool(
+        _fits(mesh.vertices, mesh.facet_at, mesh.facet_edges, mesh.facet_vertices, mesh.edge_vertices, mesh.edge_facets)
+    )
+
+
+@entry
+def _fits(vertices, at, edges, corner, edge_vertices, edge_facets):
+    """Has every facet three edges or more, with the same ends in both of their facets, and is none turned over?"""
+    uses = np.zeros(edge_vertices.shape[0], np.int8)
+    for f in range(at.size - 1):
+        if at[f + 1] - at[f] < 3:
+            return False
+        largest, before = 0.0, corner[at[f + 1] - 1]
+        for k in range(at[f], at[f + 1]):
+            e, a, b = edges[k], vertices[corner[at[f]]], vertices[before]
+            uses[e] += 1
+            if min(before, corner[k]) != min(edge_vertices[e, 0], edge_vertices[e, 1]) or max(before, corner[k]) != max(
+                edge_vertices[e, 0], edge_vertices[e, 1]
+            ):
+                return False
+            before, v = corner[k], vertices[corner[k]]
+            x, y, z = a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
+            size = (a[1] * b[2] + a[2] * b[1]) * v[0] + (a[2] * b[0] + a[0] * b[2]) * v[1]
+            size += (a[0] * b[1] + a[1] * b[0]) * v[2]
+            det = x * v[0] + y * v[1] + z * v[2]
+            largest = det / size if abs(det) > abs(largest) * size else largest
+        if largest < -TURNED:
+            return False
+    for e in range(uses.size):
+        if uses[e] != (2 if edge_facets[e, 1] >= 0 else 1):
+            return False
+    return True
+
+
+TURNED = 2.0**-32
+"""Relative determinant of corners below which doubles do not tell which way round a facet is: corners are good to 2e-10."""
+
+
+def _leave_collapsed(data: Data, region: Region, split: Split, code: Int32, short: Bools, pool: Executor) -> None:
+    """Leave of the short edges those without length."""
+    pieces = np.unique(np.searchsorted(split.mesh.facet_at, np.flatnonzero(short), side="right") - 1)
+    parts = np.array_split(pieces, pieces.size // CHUNK + 1)
+    for _ in pool.map(lambda part: find_collapsed(data, region, split, part, code, short), parts):
+        pass
+
+
+@entry
+def _find_beside(at, edges, edge_facets, edge_code):
+    """For each place the facet behind its edge, and the code of that."""
+    beside, code = np.empty(edges.size, np.int32), np.empty(edges.size, np.int32)
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            e = edges[k]
+            beside[k], code[k] = edge_facets[e, 1 if edge_facets[e, 0] == f else 0], edge_code[e]
+    return beside, code
+
+
+def beside(mesh: Mesh) -> tuple[Int32, Int32]:
+    """For each place of a mesh the facet behind its edge, and the code of that."""
+    facets, code = _find_beside(mesh.facet_at, mesh.facet_edges, mesh.edge_facets, mesh.edge_code)
+    return facets, code
+
+
+def untied(split: Split) -> Canonical:
+    """Every piece is a facet: nothing is tied, or it cannot be told what is."""
+    n = split.kind.size
+    pieces, none = np.arange(n, dtype=np.int32), np.empty(0, dtype=np.int32)
+    nowhere = np.zeros(n + 1, dtype=np.intp)
+    return Canonical(split, split.mesh, none, nowhere[:1], none, pieces, pieces, nowhere, none)
+
+
+def _look_at_all(data: Data, region: Region, words: Words, split: Split, pieces: Ints, pool: Executor) -> _Looked:
+    """What some pieces are without jitter."""
+
+    def look(part: Ints) -> tuple[Words, Ints, Int32]:
+        states, truth = find_tied(data, region, split, part)
+        key = _keys(truth, words)
+        first, _ = number_names(key)  # the others of a facet have no points of their own to tell
+        piece, point = np.nonzero(states[first] != truth[first])
+        counts = np.zeros(part.size, dtype=np.intp)
+        counts[first] = np.bincount(piece, minlength=first.size)
+        return key, counts, point.astype(np.int32)
+
+    parts = np.array_split(pieces, pieces.size // CHUNK + 1)
+    keys, counts, tied = (np.concatenate(found) for found in zip(*pool.map(look, parts), strict=True))
+    return _Looked(pieces, keys, np.concatenate([[0], np.cumsum(counts)]), tied)
+
+
+def _add_anchored(data: Data, words: Words, split: Split, looked: _Looked) -> _Looked:
+    """The same with the pieces where all of one class are on the margin, and all others inside it, in order."""
+    for kind, axis in ((POSITIVES, P), (NEGATIVES, Q)):
+        pieces = np.flatnonzero(split.kind == kind)
+        if pieces.size > 0:
+            truth = np.where(data.axis == axis, MARGIN, INSIDE).astype(np.int8)[None]
+            tied = np.flatnonzero(split.states(pieces[:1])[0] != truth[0]).astype(np.int32)
+            end = np.full(pieces.size, looked.tied_at[-1] + tied.size)  # the first tells for all
+            looked = _Looked(
+                np.concatenate([looked.piece, pieces]),
+                np.concatenate([looked.key, np.repeat(_keys(truth, words), pieces.size)]),
+                np.concatenate([looked.tied_at, end]),
+                np.concatenate([looked.tied, tied]),
+            )
+    order = np.argsort(looked.piece)
+    return _Looked(looked.piece[order], looked.key[order], *take_lists(looked.tied_at, looked.tied, order))
+
+
+@entry
+def _number_facets(tie, parent, flips, words, start_key, table_key, table_value, n_looked, looked, number):
+    """The facet of each piece, -1 for ties, and one piece of each facet after the first ``n_looked``; pieces by facet.
+
+    A piece that was not looked at has the key of its partition, which may be that of others without jitter: of those in
+    the table.
+    """
+    group, keys, piece, n = np.full(tie.size, -1, np.int32), np.empty(tie.size, np.uint64), np.empty(tie.size, np.int32), 0
+    for k in range(looked.size):
+        group[looked[k]] = number[k]
+    for f in range(tie.size):
+        keys[f] = start_key if f == 0 else keys[parent[f]]
+        for step in range(2):
+            if f > 0 and flips[f, step] >= 0:
+                keys[f] ^= words[flips[f, step]]
+        if tie[f] or group[f] >= 0:
+            continue
+        where = find(table_key, keys[f])
+        if table_key[where] == keys[f]:
+            group[f] = table_value[where]
+        else:
+            group[f], piece[n] = n_looked + n, f
+            n += 1
+    at = np.zeros(n_looked + n + 1, np.int64)
+    for f in range(tie.size):
+        at[group[f] + 1] += group[f] >= 0
+    at = np.cumsum(at)
+    place, members = at.copy(), np.empty(at[-1], np.int32)
+    for f in range(tie.size):
+        if group[f] >= 0:
+            members[place[group[f]]] = f
+            place[group[f]] += 1
+    return group, piece[:n].copy(), at, members
+
+
+def _group(split: Split, words: Words, looked: _Looked, tie: Bools) -> tuple[_Facets, Int32]:
+    """Facets from pieces of the same key, and the facet of each piece, -1 for ties."""
+    first, number = number_names(looked.key)
+    size = 1 << (2 * first.size + 1).bit_length()
+    table_key, table_value = np.zeros(size, dtype=np.uint64), np.zeros(size, dtype=np.int32)
+    enter(table_key, table_value, looked.key[first])
+    group, piece, member_at, members = _number_facets(
+        tie, split.mesh.facet_parent, split.flips, words, key_of(split.start, words), table_key, table_value, first.size,
+        looked.piece, number,
+    )  # fmt: skip
+    counts = np.diff(looked.tied_at)
+    sizes = np.concatenate([counts[first], np.zeros(piece.size, dtype=np.intp)])
+    mine = np.zeros(looked.piece.size, dtype=bool)
+    mine[first] = True
+    piece = np.concatenate([looked.piece[first], piece]).astype(np.int32)
+    tied_at = np.concatenate([[0], np.cumsum(sizes)])
+    return _Facets(member_at, members, piece, tied_at, looked.tied[np.repeat(mine, counts)]), group
+
+
+def _number(
+    data: Data, region: Region, split: Split, facets: _Facets, group: Int32, rings: _Rings, pool: Executor
+) -> Canonical:
+    """Pair the edges, join the corners, find the events, and number all in the order of the layers."""
+    rings, twin = _paired(rings)
+    one = _join_corners(split.mesh.vertices, rings.at, twin, rings.first, rings.last)
+    vertices = split.mesh.vertices.copy()
+    _without_jitter(data, region, split, rings, one, vertices)
+    _put_on_sides(region.axis, region.corners, *rings[:2], rings.first, rings.last, one, vertices)
+    places, pairs = _find_joint(rings.at, rings.beyond, rings.event, twin, facets.is_tied)
+    event_at, event_code = _find_events(split, facets, pairs)
+    rings.event[places] = rings.event[twin[places]] = event_code[event_at[:-1]]
+    place, around = _lay_out(vertices, rings.at, rings.beyond, rings.event, one[rings.last])
+    order, mesh, _ = number_all(pool, int(group[np.argmax(group >= 0)]), rings.at, place, around, vertices)
+    number = np.full(rings.at.size, -1, dtype=np.int32)
+    number[order] = np.arange(order.size)
+    edges = _edges_between(mesh.facet_at, mesh.facet_edges, mesh.edge_facets, number[pairs])
+    several = np.flatnonzero((np.diff(event_at) > 1) & (edges >= 0))
+    several = several[np.argsort(edges[several])]
+    return Canonical(
+        split, mesh, edges[several], *take_lists(event_at, event_code, several), facets.piece[order],
+        number[group], *take_lists(facets.tied_at, facets.tied, order),
+    )  # fmt: skip
+
+
+@entry
+def _edges_between(at, edges, edge_facets, pairs):
+    """The edges between pairs of facets; -1 if there is none."""
+    out = np.full(pairs.shape[0], -1, np.int32)
+    for n in range(pairs.shape[0]):
+        f, g = pairs[n, 0], pairs[n, 1]
+        for k in range(at[f] if min(f, g) >= 0 else 0, at[f + 1] if min(f, g) >= 0 else 0):
+            a, b = edge_facets[edges[k], 0], edge_facets[edges[k], 1]
+            if max(a, b) == max(f, g) and min(a, b) == min(f, g):
+                out[n] = edges[k]
+    return out
+
+
+@entry
+def _put_on_sides(axes, corners, at, beyond, first, last, one, out):
+    """Vertices on an axis, at infinity and in corners of the region are there."""
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            side, following = -1 - beyond[k], -1 - beyond[_step(at, f, k, 1)]
+            if side < 0 or side >= axes.size:
+                continue
+            if axes[side] >= 0:
+                out[one[first[k]], axes[side]] = out[one[last[k]], axes[side]] = 0.0
+            if following == (side + 1) % axes.size:
+                out[one[last[k]]] = corners[side]
+
+
+@entry
+def _sharpest(vertices, split_at, at, place, first, last, one):
+    """For each vertex that stands for several the sharpest corner in a piece that has both edges: piece, and two places."""
+    count, best = np.zeros(one.size, np.int32), np.zeros(one.size)
+    chosen = np.full((one.size, 3), -1, np.int64)
+    for v in range(one.size):
+        count[one[v]] += 1
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            v, following = one[last[k]], k + 1 if k + 1 < at[f + 1] else at[f]
+            if count[v] == 1:
+                continue
+            piece = np.searchsorted(split_at, place[k], "right") - 1
+            if not split_at[piece] <= place[following] < split_at[piece + 1]:
+                continue
+            sharp = _sharpness(vertices[one[first[k]]], vertices[v], vertices[one[last[following]]])
+            if sharp > best[v]:
+                best[v], chosen[v, 0], chosen[v, 1], chosen[v, 2] = sharp, piece, place[k], place[following]
+    return chosen
+
+
+def _without_jitter(data: Data, region: Region, split: Split, rings: _Rings, one: Int32, vertices: Floats) -> None:
+    """Put vertices that stand for several where the lines of two edges meet without jitter."""
+    mesh = split.mesh
+    chosen = _sharpest(vertices, mesh.facet_at, rings.at, rings.place, rings.first, rings.last, one)
+    which = np.flatnonzero(chosen[:, 0] >= 0)
+    which = which[np.argsort(chosen[which, 0])]
+    for part in np.array_split(which, which.size // CHUNK + 1):
+        codes = mesh.edge_code[mesh.facet_edges[chosen[part, 1:]]]
+        vertices[part] = find_corners(data, region, split, chosen[part, 0], codes, vertices[part])
+
+
+def _paired(rings: _Rings) -> tuple[_Rings, Ints]:
+    """Edges that both facets have, or that have one; and the place of each in the other facet.
+
+    An edge hardly longer than what the jitter moves it by may be taken for none from one side.
+    """
+    twin = _pair(rings.at, rings.beyond)
+    kept = (rings.beyond < 0) | (twin >= 0)
+    if not kept.all():
+        at = np.concatenate([[0], np.cumsum(kept)])[rings.at]
+        rings = _Rings(at, *(array[kept] for array in rings[1:]))
+        twin = _pair(rings.at, rings.beyond)
+    return rings, twin
+
+
+@entry
+def _lay_out(vertices, at, beyond, event, vertex):
+    """Places and what is around the vertices, as mesh.py numbers them; the edges of a facet begin with the largest event."""
+    place, around = np.empty((beyond.size, 3), np.int32), np.zeros((vertices.shape[0], 3), np.int32)
+    for v in range(vertices.shape[0]):
+        around[v, COUNT], around[v, NUMBER] = -FAR_OUT if is_far_out(vertices, v) else 0, -1
+    for f in range(at.size - 1):
+        first = at[f]
+        for k in range(at[f], at[f + 1]):
+            if UNEXPLORED < beyond[k] < 0:
+                event[k] = beyond[k]
+            first = k if event[k] > event[first] else first
+        for k in range(at[f], at[f + 1]):
+            old = k - at[f] + first - (at[f + 1] - at[f] if k - at[f] + first >= at[f + 1] else 0)
+            behind = beyond[old]
+            place[k, EDGE], place[k, VERTEX] = event[old], vertex[old]
+            place[k, BEHIND] = behind if behind >= 0 else (OPEN if behind == UNEXPLORED else BOUNDARY)
+            around[vertex[old], FACETS] ^= f
+            around[vertex[old], COUNT] += 1
+    return place, around

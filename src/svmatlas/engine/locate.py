@@ -1,0 +1,241 @@
+"""Costs -> the piece of the split map they lie in (canonical.py): a walk through its mesh from a nearby piece.
+
+A piece is left by the edge that the point is furthest beyond, until it is beyond none. Pieces that the jitter made are
+walked through but never answered, and edges that the jitter made (shorter than ``SHORT``) have no direction to speak of and
+are passed over. Where the walk does not arrive at a true piece (in a tie, at a hole of a partial atlas, in a circle among
+slivers), the true pieces nearby and those around the tie are tried, then all. From a point on an edge all pieces that hold it
+are gone through, and one of the facet with the lowest number is answered, so that the facet does not depend on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+from itertools import islice
+
+import numpy as np
+import numpy.typing as npt
+from scipy.spatial import cKDTree
+
+from svmatlas.engine.canonical import Canonical, beside
+from svmatlas.engine.compiled import entry, kernel, owner
+from svmatlas.engine.doubledouble import two_prod
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+Int32 = npt.NDArray[np.int32]
+
+ROUNDING = 2.0**-44
+"""A point is beyond an edge if its relative distance is below minus this. Corners carry errors up to 2e-10 only where
+lines are almost parallel, else some 1e-15; a point this close to an edge has the same solution on both sides."""
+
+NOWHERE = -1
+"""In place of a piece: the point lies in no explored one."""
+
+SHORT = 2.0**-34
+"""Relative length of an edge that may be there by the jitter only (1e-13 times the conditioning): it has no direction."""
+
+SLACK = 2.0**-30
+"""How far beyond an edge of the best facet a point may be when all are tried: corners are good to 2e-10."""
+
+
+@kernel
+def _beyond(a, b, c):
+    """Distance of a point c from the edge with ends a, b, negative beyond it, relative to the costs; inf for short edges."""
+    x, y, z = a[1] * b[2], a[2] * b[0], a[0] * b[1]
+    u, v, w = a[2] * b[1], a[0] * b[2], a[1] * b[0]
+    length = 0.0
+    if x + u > 0.0:
+        length = abs(x - u) / (x + u)
+    if y + v > 0.0:
+        length = max(length, abs(y - v) / (y + v))
+    if z + w > 0.0:
+        length = max(length, abs(z - w) / (z + w))
+    size = (x + u) * c[0] + (y + v) * c[1] + (z + w) * c[2]
+    if length < SHORT or size == 0.0:
+        return np.inf
+    det = 0.0
+    for j in range(3):
+        k, l = (j + 1) % 3, (j + 2) % 3
+        det += _difference_of_products(a[k], b[l], a[l], b[k]) * c[j]
+    return det / (size * length)
+
+
+@kernel
+def _difference_of_products(a, b, c, d):
+    """A b - c d, rounded once: for short edges the products are almost equal."""
+    p, e = two_prod(a, b)
+    q, f = two_prod(c, d)
+    return (p - q) + (e - f)
+
+
+@kernel
+def _worst_edge(vertices, at, corners, f, c):
+    """The edge of facet f (place in the arrays) that c is furthest beyond, and by how much."""
+    worst, place = np.inf, -1
+    before = corners[at[f + 1] - 1]
+    for k in range(at[f], at[f + 1]):
+        depth = _beyond(vertices[before], vertices[corners[k]], c)
+        if depth < worst:
+            worst, place = depth, k
+        before = corners[k]
+    return place, worst
+
+
+@owner
+def _lowest(vertices, at, corners, neighbour, facet, f, c):
+    """The piece of the lowest facet that holds c, among f and those behind edges that c lies on, and so on."""
+    held = np.empty(8, np.int64)
+    held[0], n, k, lowest = f, 1, 0, f
+    while k < n:
+        g = held[k]
+        k += 1
+        before = corners[at[g + 1] - 1]
+        for place in range(at[g], at[g + 1]):
+            depth = _beyond(vertices[before], vertices[corners[place]], c)
+            before = corners[place]
+            h = neighbour[place]
+            if h < 0 or abs(depth) > ROUNDING or np.any(held[:n] == h):
+                continue
+            _, worst = _worst_edge(vertices, at, corners, h, c)
+            if worst < -ROUNDING:
+                continue
+            if n == held.size:
+                held = np.concatenate((held, np.empty(n, np.int64)))
+            held[n] = h
+            n += 1
+            if 0 <= facet[h] < facet[lowest] and worst < np.inf:
+                lowest = h
+    return lowest
+
+
+@entry
+def _walk(vertices, at, corners, neighbour, facet, starts, points):
+    """Piece of each point, or NOWHERE if the walk from its start did not arrive at a true piece."""
+    out = np.full(points.shape[0], NOWHERE, np.int64)
+    limit = 64 + 8 * int(np.sqrt(at.size))
+    for n in range(points.shape[0]):
+        f = starts[n]
+        for _ in range(limit):
+            place, depth = _worst_edge(vertices, at, corners, f, points[n])
+            if depth >= -ROUNDING:
+                if depth < np.inf and facet[f] >= 0:
+                    out[n] = f
+                    if depth <= ROUNDING:
+                        out[n] = _lowest(vertices, at, corners, neighbour, facet, f, points[n])
+                break
+            f = neighbour[place]
+            if f < 0:
+                break
+    return out
+
+
+@entry
+def _try_some(vertices, at, corners, facets, c):
+    """Which of some pieces holds c best, and how deep inside it c is."""
+    best, deepest = NOWHERE, -np.inf
+    for n in range(facets.size):
+        _, depth = _worst_edge(vertices, at, corners, facets[n], c)
+        if depth > deepest and depth < np.inf:
+            best, deepest = facets[n], depth
+    return best, deepest
+
+
+class Locator:
+    """Point location in the split mesh."""
+
+    def __init__(self, canonical: Canonical) -> None:
+        self.canonical = canonical
+        self.mesh = mesh = canonical.split.mesh
+        self.neighbour, _ = beside(mesh)
+        self.facet = canonical.facet
+        self.true = np.flatnonzero(self.facet >= 0)
+        corner = mesh.vertices[mesh.facet_vertices]
+        corner = corner / corner.sum(axis=1, keepdims=True)
+        self.middle = np.add.reduceat(corner, mesh.facet_at[:-1], axis=0) / np.diff(mesh.facet_at)[:, None]
+        self.tree = cKDTree(_flatten(self.middle[self.true]))
+
+    def __call__(self, points: Floats) -> Ints:
+        """Pieces of homogeneous costs (n, 3); NOWHERE where no explored one holds them."""
+        mesh = self.mesh
+        _, nearest = self.tree.query(_flatten(points))
+        found: Ints = _walk(
+            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, self.facet, self.true[nearest], points
+        )
+        for n in np.flatnonzero(found == NOWHERE):
+            found[n] = self._search(points[n])
+        return found
+
+    def near(self, point: Floats, count: int = 64) -> Ints:
+        """The true pieces nearest to a point, and those around the tie that holds it."""
+        _, near = self.tree.query(_flatten(point[None])[0], k=min(count, self.true.size))
+        facets: Ints = self.true[np.atleast_1d(near)]
+        around: Ints = np.array(self._around(point, facets[0], count), dtype=np.intp)
+        return np.unique(np.concatenate([facets, around]))
+
+    def near_ties(self, point: Floats, count: int = 64) -> Ints:
+        """The ties nearest to a point: in a region that is thinner than the jitter a piece may be taken for one."""
+        ties = np.flatnonzero(self.facet < 0)
+        if ties.size == 0:
+            return ties
+        distance = np.sum((_flatten(self.middle[ties]) - _flatten(point[None])) ** 2, axis=1)
+        nearest: Ints = ties[np.argsort(distance)[:count]]
+        return nearest
+
+    def _around(self, point: Floats, start: np.intp, count: int) -> list[int]:
+        """True pieces, at most so many, that are reached through ties only from the piece that holds a point."""
+        mesh = self.mesh
+        held = _walk(
+            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, np.zeros_like(self.facet),
+            np.array([start]), point[None],
+        )  # fmt: skip
+        return list(islice(self._through_ties(int(held[0])), count))
+
+    def _through_ties(self, piece: int) -> Iterator[int]:
+        """A piece, or if it is a tie the true ones that are reached from it through ties only, the nearest first."""
+        waiting, seen, at = [piece], set(), self.mesh.facet_at
+        while waiting:
+            f = waiting.pop(0)
+            if f < 0 or f in seen:
+                continue
+            seen.add(f)
+            if self.facet[f] >= 0:
+                yield f
+            else:
+                waiting += self.neighbour[at[f] : at[f + 1]].tolist()
+
+    def facets(self, pieces: Ints, points: Floats) -> Ints:
+        """The facets of points in pieces; of several that hold a point, be it only without jitter, the lowest."""
+        facets, mesh = self.facet[pieces].astype(np.intp), self.canonical.mesh
+        for n in np.flatnonzero(facets < 0):
+            facets[n] = self.facet_of(int(pieces[n]))
+        if mesh is self.mesh:
+            return facets
+        found = _walk(mesh.vertices, mesh.facet_at, mesh.facet_vertices, *self._whole, facets, points)
+        return np.where(found == NOWHERE, facets, found)
+
+    @cached_property
+    def _whole(self) -> tuple[Int32, Int32]:
+        """For each place of the map of the data the facet behind its edge; and the numbers of all facets."""
+        mesh = self.canonical.mesh
+        return beside(mesh)[0], np.arange(mesh.facet_layer.size, dtype=np.int32)
+
+    def facet_of(self, piece: int) -> int:
+        """The facet of a piece; of a tie one beside it; NOWHERE if there is none."""
+        return next((int(self.facet[f]) for f in self._through_ties(piece)), NOWHERE)
+
+    def _search(self, point: Floats) -> int:
+        """Try the true pieces nearby, then all of them."""
+        mesh = self.mesh
+        for facets, slack in ((self.near(point), ROUNDING), (self.true, SLACK)):
+            f, depth = _try_some(mesh.vertices, mesh.facet_at, mesh.facet_vertices, facets, point)
+            if depth >= -slack:
+                return int(f)
+        return NOWHERE
+
+
+def _flatten(c: Floats) -> Floats:
+    """Homogeneous costs as (log C+, log C-), cut off far out: near points are near facets."""
+    tiny = 2.0**-200
+    p, q, l = np.maximum(c, tiny * c.max(axis=1, keepdims=True)).T
+    return np.column_stack([np.log(p / l), np.log(q / l)])

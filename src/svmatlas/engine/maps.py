@@ -1,0 +1,85 @@
+"""Partitions -> their affine maps A and Beta, for reports: as accurate as asked for, whatever the conditioning."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.engine.compiled import caller
+from svmatlas.engine.exact import ExactFacet, ExactProblem
+from svmatlas.engine.facet import (
+    ALPHA,
+    ALPHA_HI,
+    BETA,
+    BETA_HI,
+    ETA,
+    ETA_DD,
+    LENGTH,
+    MEMBER,
+    REFINED,
+    RHO,
+    SIZE,
+    Data,
+    Region,
+    drift_of,
+    make_space,
+    make_task,
+    refine,
+    take_up,
+)
+
+Floats = npt.NDArray[np.float64]
+
+
+@caller
+def _affine_maps(data, region, space, states, drift, jitter, accuracy, alpha, beta, hopeless):
+    task = make_task(data, region, space)
+    task.jitter = jitter
+    moves = task.state.size
+    for f in range(states.shape[0]):
+        moves = take_up(task, states, f, f - 1, drift, moves)
+        hopeless[f] = task.counts[REFINED] == -1
+        bad = False
+        for c in range(3):
+            bad = bad or task.bound[ETA, c] > accuracy * task.bound[LENGTH, c]
+            for j in range(task.counts[SIZE]):
+                bad = bad or task.column[RHO, 0, j] * task.bound[ETA, c] > accuracy * abs(task.column[ALPHA, c, j])
+        from_alpha, from_beta, level = ALPHA, BETA, ETA
+        if bad and not hopeless[f]:
+            refine(task)
+            from_alpha, from_beta, level = ALPHA_HI, BETA_HI, ETA_DD
+        for c in range(3):
+            error = task.bound[level, c]
+            for j in range(beta.shape[2]):
+                b = task.column[from_beta, c, j]
+                if abs(b) > error:
+                    beta[f, c, j] = b
+            for j in range(task.counts[SIZE]):
+                a = task.column[from_alpha, c, j]
+                if abs(a) > task.column[RHO, 0, j] * error:
+                    alpha[f, c, task.members[MEMBER, j]] = a
+
+
+def affine_maps(
+    data: Data,
+    region: Region,
+    states: npt.NDArray[np.int8],
+    jitter: float,
+    accuracy: float,
+    exact: ExactProblem | None = None,
+) -> tuple[Floats, Floats]:
+    """The maps A (n, 3, N) and Beta (n, 3, d) of some partitions.
+
+    Maps with an entry whose relative error bound is larger than ``accuracy`` are refined to a few roundings, in exact
+    arithmetic if need be, that of ``exact`` if it is given, with the same jitter. What is smaller than its error bound is
+    zero.
+    """
+    (n, d), count = data.rows.shape, states.shape[0]
+    alpha, beta, hopeless = np.zeros((count, 3, n)), np.zeros((count, 3, d)), np.zeros(count, dtype=bool)
+    space = make_space(data, region, closing=False)
+    _affine_maps(data, region, space, states, drift_of(data, 1), jitter, accuracy, alpha, beta, hopeless)
+    if hopeless.any():
+        problem = exact or ExactProblem(data, region, jitter)
+        for f in np.flatnonzero(hopeless):
+            alpha[f], beta[f] = ExactFacet(problem, states[f]).maps()
+    return alpha, beta

@@ -1,0 +1,584 @@
+"""The facets of all tiles -> the subdivision as flat arrays.
+
+``Joiner`` takes the facets of tile after tile, joins what was cut, finds the layers from the start on, and numbers facets,
+edges and vertices: the result does not depend on the tiles. A tile knows which of its facets are neighbours and which corners
+are one vertex; only facets that were cut, and their vertices, are merged by name. Partitions are recovered by walking up the
+parents (``states_of``).
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import Executor
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from svmatlas.engine.compiled import caller, entry, kernel, owner
+from svmatlas.engine.facet import CUT, Region
+from svmatlas.engine.layers import (
+    CROWDED,
+    OPEN,
+    TIE,
+    UNSURE,
+    Engine,
+    Facets,
+    Words,
+    corner_of_triangle,
+    facet_of,
+    key_of,
+    number_names,
+    states_of,
+)
+from svmatlas.engine.polygon import is_far, is_suspect
+from svmatlas.support.stopping import NEVER, Limit, Stopped
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+Int32 = npt.NDArray[np.int32]
+States = npt.NDArray[np.int8]
+
+
+class Mesh(NamedTuple):
+    """Vertices, edges and facets with their connectivity. Codes: 2 * point + type, or -1 - side."""
+
+    vertices: Floats  # (V, 3)
+    edge_code: Int32  # (E,)
+    edge_facets: Int32  # (E, 2) facet numbers; the second may be BOUNDARY or OPEN
+    edge_vertices: Int32  # (E, 2)
+    facet_layer: Int32  # (F,)
+    facet_parent: Int32  # (F,) facet of the layer before, -1 for the first
+    facet_at: Ints  # (F + 1,) facet f has the entries facet_at[f] : facet_at[f + 1] of the next two
+    facet_edges: Int32  # edges in order
+    facet_vertices: Int32  # the vertex at the end of that edge
+
+
+class Split(NamedTuple):
+    """The map of the jittered data."""
+
+    mesh: Mesh
+    flips: Int32  # (F, 2) codes crossed from the parent of each facet
+    kind: npt.NDArray[np.int8]  # (F,) PLAIN, TIE and so on, see layers.py
+    start: States  # (N,) partition of facet 0
+
+    @property
+    def tie(self) -> npt.NDArray[np.bool_]:
+        """Which facets exist only because of the jitter."""
+        tie: npt.NDArray[np.bool_] = self.kind == TIE
+        return tie
+
+    def states(self, facets: npt.NDArray[np.signedinteger]) -> States:
+        """Partitions of some facets."""
+        states: States = states_of(facets.astype(np.intp), self.mesh.facet_parent, self.flips, self.start)
+        return states
+
+
+class Joiner:
+    """Collects the facets of tiles and joins those that are the same on both sides of a cut, by their keys.
+
+    The layers are to be found from the facet with the partition ``start`` on.
+    """
+
+    def __init__(self, engine: Engine, region: Region, start: States) -> None:
+        self.engine = engine
+        self.region = region
+        self.start = start
+        self.key = key_of(start, engine.words)
+        self.root = -1  # number of a piece of the facet of the start
+        self.first: tuple[int, Facets] | None = None  # the first tile, and the number of its first facet
+        self.at, self.kind = _Growing(np.zeros(1, dtype=np.intp)), _Growing(np.empty(0, dtype=np.int8))
+        self.place = _Growing(np.empty((0, 3), dtype=np.int32))  # by the names below
+        self.corner = _Growing(np.empty((0, 3)))
+        self.around = _Growing(np.empty((0, 3), dtype=np.int32))  # of each vertex, by the names below
+        self.cut: list[tuple[Ints, Words]] = []  # numbers and keys of facets that were cut
+        self.shared: list[tuple[Ints, Words]] = []  # numbers and names of vertices that other tiles may have too
+        self.loose: list[Ints] = []  # places where these are named
+
+    def add(self, facets: Facets) -> None:
+        """Take the facets of a tile; their partitions are not kept."""
+        n_facets, n_places, n_vertices = self.kind.size, self.place.size, self.corner.size
+        cut, shared, loose = _find_cut(facets.at, facets.code, facets.vertex, facets.neighbour, facets.corner)
+        self.cut.append((cut + n_facets, facets.key[cut]))
+        self.shared.append((shared + n_vertices, facets.name[shared]))
+        self.loose.append(loose + n_places)
+        known = np.flatnonzero(facets.key == self.key)
+        if known.size > 0:
+            self.root = n_facets + int(known[0])
+        self.first = self.first or (n_facets, facets.bare())
+        self.at.append(facets.at[1:] + n_places)
+        self.kind.append(facets.kind)
+        self.corner.append(facets.corner)
+        place, around = self.place.grow(facets.code.size), self.around.grow(len(facets.corner))
+        _take(facets.at, facets.code, facets.vertex, facets.neighbour, facets.corner, n_vertices, n_facets, place, around)
+
+    def finish(self, pool: Executor, limit: Limit = NEVER) -> Split:
+        """All facets that are connected to that of the start, numbered layer after layer from there; Stopped if there is none.
+
+        What takes exact arithmetic is left when the limit says so: a facet that was cut is then a tie if all its pieces are.
+        """
+        if self.kind.size == 0:
+            raise Stopped
+        n_pieces = self.kind.size
+        now, one = self._stitch(), self._one_each()
+        at, kind, place, corner, around = (
+            part.hand_over() for part in (self.at, self.kind, self.place, self.corner, self.around)
+        )
+        cut, shared = (np.concatenate([which for which, _ in parts]) for parts in (self.cut, self.shared))
+        _mend(n_pieces, cut, shared, np.concatenate(self.loose), now, one, at, corner, place, around)
+        root, start = self._find_root(now)
+        order, mesh, flips = number_all(pool, root, at, place, around, corner)
+        split = Split(mesh, flips, kind[order], start)
+        joined = order >= n_pieces
+        del order, at, kind, place, corner, around, now, one
+        suspects = _suspects(joined | (split.kind >= UNSURE), mesh.facet_at, mesh.vertices, mesh.facet_vertices)
+        split.kind[(suspects == 0) & ((joined & split.tie) | (split.kind >= UNSURE))] = CROWDED
+        self._judge_all(pool, suspects, split, limit)
+        return split._replace(mesh=mesh._replace(vertices=_join_at_infinity(mesh)))
+
+    def _stitch(self) -> Int32:
+        """Append the facets that were cut as a whole; returns what is now the number of each facet, -1 if it is not known."""
+        now = np.arange(self.kind.size, dtype=np.int32)
+        cut, key = (np.concatenate(part) for part in zip(*self.cut, strict=True))
+        _, group = number_names(key)
+        counts = np.bincount(group)
+        order = cut[_sort(group, counts)]
+        at, places = _stitch(counts, order, self.at.view(), self.place.view(), self.corner.view())
+        whole = now.size + np.arange(counts.size, dtype=np.int32)
+        whole[np.diff(at) == 0] = -1
+        now[cut] = whole[group]
+        self.at.append(at[1:] + self.place.size)
+        kinds = self.kind.view()[order]
+        low, high = (which.reduceat(kinds, np.cumsum(counts) - counts) for which in (np.minimum, np.maximum))
+        self.kind.append(np.where(low == high, low, CROWDED))
+        self.place.append(self.place.view()[places])
+        return np.concatenate([now, whole])
+
+    def _one_each(self) -> Int32:
+        """For each vertex one of those that are the same, in whatever tiles."""
+        one = np.arange(self.corner.size, dtype=np.int32)
+        shared, name = (np.concatenate(part) for part in zip(*self.shared, strict=True))
+        first, group = number_names(name)
+        one[shared] = shared[first[group]]
+        return one
+
+    def _find_root(self, now: Int32) -> tuple[int, States]:
+        """The facet of the start, or where the exploration was stopped before all of it was known, the next of its tile."""
+        if self.root >= 0 and now[self.root] >= 0:
+            return int(now[self.root]), self.start
+        assert self.first is not None
+        number, facets = self.first
+        known = np.flatnonzero(now[number : number + facets.key.size] >= 0)
+        if known.size == 0:
+            raise Stopped
+        return int(now[number + known[0]]), facets.state(int(known[0]))
+
+    def _judge_all(self, pool: Executor, suspect: npt.NDArray[np.int8], split: Split, limit: Limit) -> None:
+        """Whether facets that were cut are ties, seen as a whole."""
+        mesh = split.mesh
+
+        def judge(facets: Ints) -> None:
+            own, edges = take_lists(mesh.facet_at, mesh.facet_edges, facets)
+            states, far, codes = split.states(facets), suspect[facets] == FAR, mesh.edge_code[edges]
+            with suppress(Stopped):
+                limit.check()
+                tie = self.engine.judge(self.region, states, far, own, codes, limit)
+                split.kind[facets] = np.where(tie, TIE, CROWDED)
+
+        doubt = np.flatnonzero(suspect)
+        parts = np.array_split(doubt, doubt.size // PART + 1)  # one, if only of none, so that the first map compiles all
+        for _ in pool.map(judge, parts):
+            pass
+
+
+PART = 256
+"""Facets that are judged at once: some milliseconds, or in high dimensions 0.1 s."""
+
+CODE, VERTEX, BEHIND = range(3)
+"""Of a place: the code of the edge, the vertex at its end, the facet behind it."""
+
+FACETS, COUNT, NUMBER = range(3)
+"""Around a vertex: the XOR of the numbers of its facets; how many they are, FAR_OUT less if any number may be; its own number
+in the end, -1 before."""
+
+FAR_OUT = 2**30
+"""More than there are facets around any vertex."""
+
+
+class _Walk(NamedTuple):
+    """The way through the layers; arrays have room for all that may come, which takes no memory until it is filled."""
+
+    number: Int32  # (n,) number of each facet, -1 before it is named
+    facet: Int32  # the facets by their numbers
+    flips: Int32  # (n, 2) the codes crossed to them
+    edge_at: Ints  # where the edges that each of them numbers begin
+    vertex: Int32  # the vertices by their numbers
+    counts: Ints  # by the names below
+
+
+NAMED, WALKED, SEEN = range(3)
+"""So many facets are named, and gone through; so many vertices are seen."""
+
+STRIDE = 2**13
+"""Facets that are gone through before they are put down: what they need stays in the cache."""
+
+
+def number_all(pool: Executor, root: int, at: Ints, place: Int32, around: Int32, corner: Floats) -> tuple[Int32, Mesh, Int32]:
+    """Facets, edges and vertices in the order of the layers from the root on: the facets, the mesh, and codes from parents.
+
+    What the walk finds is put down at once, by other threads if there are any.
+    """
+
+    def room(n: int, *more: int) -> Int32:
+        return np.empty((n, *more), dtype=np.int32)
+
+    n, n_places, n_vertices = at.size - 1, len(place), len(around)
+    walk = _Walk(
+        np.full(n, -1, dtype=np.int32), room(n), room(n, 2), np.zeros(n + 1, dtype=np.intp), room(n_vertices),
+        np.zeros(3, np.intp),
+    )  # fmt: skip
+    mesh = Mesh(
+        np.empty((n_vertices, 3)), room(n_places), room(n_places, 2), room(n_places, 2), room(n), room(n),
+        np.zeros(n + 1, dtype=np.intp), room(n_places), room(n_places),
+    )  # fmt: skip
+    counts, futures = walk.counts, []
+
+    def go_on() -> None:
+        while counts[WALKED] < max(1, counts[NAMED]):
+            f, v = int(counts[WALKED]), int(counts[SEEN])
+            _walk_layers(root, f + STRIDE, at, place, around, walk, mesh)
+            which = (f, int(counts[WALKED])), (v, int(counts[SEEN]))
+            futures.append(pool.submit(_put_down, which, at, place, around, corner, walk, mesh))
+
+    pool.submit(go_on).result()  # in a thread of the pool, so that no more threads work than there are in it
+    for future in futures:
+        future.result()
+    n, n_places, n_edges = int(counts[WALKED]), int(mesh.facet_at[counts[WALKED]]), int(walk.edge_at[counts[WALKED]])
+    sizes = int(counts[SEEN]), n_edges, n_edges, n_edges, n, n, n + 1, n_places, n_places
+    arrays: list[Any] = list(mesh)
+    return walk.facet[:n], Mesh._make(array[:size] for array, size in zip(arrays, sizes, strict=True)), walk.flips[:n]
+
+
+def take_lists(at: Ints, values: Int32, which: npt.NDArray[np.signedinteger]) -> tuple[Ints, Int32]:
+    """Of lists, the n-th of which is values[at[n] : at[n + 1]], those with some numbers."""
+    sizes = at[which + 1] - at[which]
+    new = np.concatenate([[0], np.cumsum(sizes)])
+    return new, values[np.repeat(at[which] - new[:-1], sizes) + np.arange(new[-1])]
+
+
+class _Growing:
+    """An array to which others are appended."""
+
+    def __init__(self, first: npt.NDArray[Any]) -> None:
+        self.memory = first
+        self.size = len(first)
+
+    def grow(self, n: int) -> npt.NDArray[Any]:
+        """Room for more, to be filled."""
+        start, self.size = self.size, self.size + n
+        if self.size > len(self.memory):
+            old = self.memory
+            self.memory = np.empty((4 * self.size, *old.shape[1:]), dtype=old.dtype)  # takes no memory until it is filled
+            self.memory[:start] = old[:start]
+        return self.memory[start : self.size]
+
+    def append(self, more: npt.NDArray[Any]) -> None:
+        """More."""
+        self.grow(len(more))[...] = more
+
+    def view(self) -> npt.NDArray[Any]:
+        """What is there."""
+        return self.memory[: self.size]
+
+    def hand_over(self) -> npt.NDArray[Any]:
+        """The same, given away."""
+        given, self.memory = self.view(), np.empty(0)
+        return given
+
+
+@entry
+def _sort(number, counts):
+    """Places in the order of their numbers."""
+    at = np.cumsum(counts) - counts
+    order = np.empty(number.size, np.int64)
+    for k in range(number.size):
+        order[at[number[k]]] = k
+        at[number[k]] += 1
+    return order
+
+
+@entry
+def _take(at, code, vertex, neighbour, corner, n_vertices, n_facets, place, around):
+    """The places of a tile, where so many vertices and facets are already, and what is around its vertices."""
+    for v in range(corner.shape[0]):
+        around[v, FACETS], around[v, COUNT], around[v, NUMBER] = 0, -FAR_OUT if is_far_out(corner, v) else 0, -1
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            place[k, CODE], place[k, VERTEX] = code[k], vertex[k] + n_vertices
+            place[k, BEHIND] = neighbour[k] + n_facets if neighbour[k] >= 0 else neighbour[k]
+            around[vertex[k], FACETS] ^= f + n_facets
+            around[vertex[k], COUNT] += 1
+
+
+@entry
+def _find_cut(at, code, vertex, neighbour, corner):
+    """Of a tile the facets that have an edge on a cut, the vertices that other tiles may have too, and where both are named.
+
+    Such vertices are those of such facets, and those far out.
+    """
+    is_cut, shared = np.zeros(at.size - 1, np.bool_), np.zeros(corner.shape[0], np.bool_)
+    for k in range(code.size):
+        if code[k] <= CUT_CODE:
+            is_cut[np.searchsorted(at, k, "right") - 1] = True
+    cut = np.flatnonzero(is_cut)
+    for f in cut:
+        for k in range(at[f], at[f + 1]):
+            shared[vertex[k]] |= code[k] > CUT_CODE and code[k + 1 if k + 1 < at[f + 1] else at[f]] > CUT_CODE
+    for v in range(corner.shape[0]):
+        shared[v] |= is_far_out(corner, v)
+    loose, n_loose = np.empty(code.size, np.int64), 0
+    for k in range(code.size):
+        loose[n_loose] = k
+        n_loose += shared[vertex[k]] or (neighbour[k] >= 0 and is_cut[neighbour[k]])
+    return cut, np.flatnonzero(shared), loose[:n_loose].copy()
+
+
+@kernel
+def is_far_out(corner, v):
+    """Is vertex v at infinity, or a corner of the triangle of costs? Any number of facets may meet there."""
+    return corner[v, 2] == 0.0 or corner_of_triangle(corner[v]) >= 0
+
+
+@entry
+def _stitch(counts, order, at, place, corner):
+    """The polygons of facets from their pieces in tiles: places of their corners, in order; none where a piece is missing.
+
+    A corner of a piece is one of the facet unless it is on a cut; it follows from which edges meet in it where the pieces
+    belong. Only in a corner of the triangle of costs, where cuts may end too, two edges can meet that no piece has both of.
+    """
+    n, size = counts.size, 0
+    for piece in order:
+        size += at[piece + 1] - at[piece] + 3
+    whole_at, places = np.zeros(n + 1, np.int64), np.empty(size, np.int64)
+    edge, following, used = np.empty(64, np.int64), np.empty(64, np.int64), np.empty(64, np.int64)
+    ends, starts, spare = np.empty(3, np.int64), np.empty(3, np.int64), np.empty(3, np.int64)
+    first, end = 0, 0
+    for f in range(n):
+        links = 0
+        ends[:], starts[:], spare[:] = NO_EDGE, NO_EDGE, -1
+        for piece in order[first : first + counts[f]]:
+            while links + at[piece + 1] - at[piece] + 3 > edge.size:
+                edge, following, used = _longer(edge), _longer(following), _longer(used)
+            for k in range(at[piece], at[piece + 1]):
+                a = np.int64(place[k, CODE])
+                b = np.int64(place[k + 1 if k + 1 < at[piece + 1] else at[piece], CODE])
+                if a > CUT_CODE and b > CUT_CODE:
+                    edge[links], following[links], used[links] = a, b, k
+                    links += 1
+                    continue
+                c = corner_of_triangle(corner[place[k, VERTEX]])
+                if c >= 0 and a > CUT_CODE:
+                    ends[c], spare[c] = a, k
+                if c >= 0 and b > CUT_CODE:
+                    starts[c] = b
+        first += counts[f]
+        for c in range(3):
+            if ends[c] != NO_EDGE and starts[c] != NO_EDGE:
+                edge[links], following[links], used[links] = ends[c], starts[c], spare[c]
+                links += 1
+        least = 0
+        for k in range(links):
+            if edge[k] > edge[least]:
+                least = k
+        k = least
+        for step in range(links):
+            places[end + step] = used[k]
+            wanted, k = following[k], -1
+            for other in range(links):
+                if edge[other] == wanted:
+                    k = other
+            if k < 0 or (k == least) != (step == links - 1):
+                links = 0
+                break
+        end += links
+        whole_at[f + 1] = end
+    return whole_at, places[:end].copy()
+
+
+@entry
+def _mend(n_pieces, cut, shared, loose, now, one, at, corner, place, around):
+    """Whole facets, from number n_pieces on, and one of all vertices that are the same take the place of pieces and others."""
+    for f in cut:
+        for k in range(at[f], at[f + 1]):
+            v = place[k, VERTEX]
+            around[v, FACETS] ^= f
+            around[v, COUNT] -= 1
+    for v in shared:
+        if one[v] != v:
+            around[one[v], FACETS] ^= around[v, FACETS]
+            around[one[v], COUNT] += around[v, COUNT] + (FAR_OUT if is_far_out(corner, v) else 0)
+    for k in loose:
+        _bring_up_to_date(k, now, one, place)
+    for f in range(n_pieces, now.size):
+        for k in range(at[f], at[f + 1]):
+            _bring_up_to_date(k, now, one, place)
+            v = place[k, VERTEX]
+            around[v, FACETS] ^= f
+            around[v, COUNT] += 1
+
+
+@kernel
+def _bring_up_to_date(k, now, one, place):
+    """Vertex and neighbour of a place."""
+    behind, place[k, VERTEX] = place[k, BEHIND], one[place[k, VERTEX]]
+    if behind >= 0:
+        place[k, BEHIND] = now[behind] if now[behind] >= 0 else OPEN
+
+
+@caller
+def _walk_layers(root, end, at, place, around, walk, mesh):
+    """Go on through the facets in the order of their layers, as the four steps of layers.py name them, up to that number.
+
+    A facet names those behind its edges, and those opposite to its vertices: the one of the facets around a vertex which is
+    neither the facet nor a neighbour.
+    """
+    counts, number = walk.counts, walk.number
+    if counts[NAMED] == 0:
+        _name(root, -1, -1, -1, at, walk, mesh)
+    f, v = counts[WALKED], counts[SEEN]
+    while f < min(end, counts[NAMED]):
+        g = walk.facet[f]
+        first, end_of, n_new = at[g], at[g + 1], 0
+        for k in range(first, end_of):
+            h = place[k, BEHIND]
+            if h >= 0 and number[h] < 0:
+                _name(h, f, place[k, CODE], -1, at, walk, mesh)
+            n_new += h < 0 or number[h] > f
+        walk.edge_at[f + 1] = walk.edge_at[f] + n_new
+        for k in range(first, end_of):
+            w = place[k, VERTEX]
+            if around[w, NUMBER] < 0:
+                around[w, NUMBER], walk.vertex[v] = v, w
+                v += 1
+            following = k + 1 if k + 1 < end_of else first
+            h, others = around[w, FACETS] ^ g, around[w, COUNT] - 1
+            for other in (place[k, BEHIND], place[following, BEHIND]):
+                if other >= 0:
+                    h ^= other
+                    others -= 1
+            if others == 1 and number[h] < 0:
+                a, b = place[k, CODE], place[following, CODE]
+                both = a >= 0 and b >= 0
+                _name(h, f, a if both else max(a, b), b if both else max(a, b) ^ 1, at, walk, mesh)
+        f += 1
+    counts[WALKED], counts[SEEN] = f, v
+
+
+@kernel
+def _name(h, parent, a, b, at, walk, mesh):
+    """Give facet h the next number; it is reached from its parent by one code or two."""
+    n = walk.counts[NAMED]
+    walk.number[h], walk.facet[n], mesh.facet_parent[n] = n, h, parent
+    mesh.facet_layer[n] = mesh.facet_layer[parent] + 1 if parent >= 0 else 0
+    walk.flips[n, 0], walk.flips[n, 1] = a, b
+    mesh.facet_at[n + 1] = mesh.facet_at[n] + at[h + 1] - at[h]
+    walk.counts[NAMED] += 1
+
+
+@caller
+def _put_down(which, at, place, around, corner, walk, mesh):
+    """The corners of some vertices; the vertices of some facets and the edges that they number, also in the facets behind.
+
+    Two facets share at most one edge, so each place is written once.
+    """
+    number, edges, vertex, ends = walk.number, mesh.facet_edges, mesh.facet_vertices, mesh.edge_vertices
+    for v in range(which[1][0], which[1][1]):
+        for c in range(3):
+            mesh.vertices[v, c] = corner[walk.vertex[v], c]
+    for f in range(which[0][0], which[0][1]):
+        g, e, new = walk.facet[f], walk.edge_at[f], mesh.facet_at[f]
+        first, size = at[g], at[g + 1] - at[g]
+        for k in range(size):
+            vertex[new + k] = around[place[first + k, VERTEX], NUMBER]
+        for k in range(size):
+            h = place[first + k, BEHIND]
+            if h >= 0 and number[h] < f:
+                continue
+            edges[new + k], mesh.edge_code[e] = e, place[first + k, CODE]
+            mesh.edge_facets[e, 0], mesh.edge_facets[e, 1] = f, h
+            ends[e, 0], ends[e, 1] = vertex[new + (k - 1 if k > 0 else size - 1)], vertex[new + k]
+            if h >= 0:
+                mesh.edge_facets[e, 1], there = number[h], mesh.facet_at[number[h]] - at[h]
+                for j in range(at[h], at[h + 1]):
+                    if place[j, BEHIND] == g:
+                        edges[there + j] = e
+            e += 1
+
+
+@entry
+def _suspects(which, at, corner, places):
+    """Which of some facets may be ties: FAR or 1. Corner k of all facets is corner[places[k]]."""
+    out = np.zeros(which.size, np.int8)
+    for f in np.flatnonzero(which):
+        n = at[f + 1] - at[f]
+        polygon = np.empty((n, 3))
+        for k in range(n):
+            for c in range(3):
+                polygon[k, c] = corner[places[at[f] + k], c]
+        out[f] = FAR if is_far(polygon, n) else is_suspect(polygon, n)
+    return out
+
+
+FAR = 2
+"""Marks facets that only exact arithmetic can tell to be ties."""
+
+
+@owner
+def _longer(array):
+    return np.concatenate((array, np.empty_like(array)))
+
+
+NO_EDGE = -(2**40)
+CUT_CODE = -1 - CUT
+"""Codes up to this are of cuts."""
+
+
+def _after(corner: Ints, at: Ints) -> Ints:
+    """The corners after some in their facets."""
+    facet = facet_of(corner, at)
+    return np.where(corner + 1 == at[facet + 1], at[facet], corner + 1)
+
+
+def _join_at_infinity(mesh: Mesh) -> Floats:
+    """Give one number to corners at infinity that end the same edge, in place; returns the vertices then.
+
+    Where rows depend on each other several strips may end in one point at infinity, and each has named it after itself. An
+    edge of an event has at most one end there, so all corners at infinity of the places of one edge are the same point.
+    """
+    vertices, vertex, edge_code = mesh.vertices, mesh.facet_vertices, mesh.edge_code
+    far = (vertices[:, 2] == 0) & (vertices[:, 0] > 0) & (vertices[:, 1] > 0)
+    if not far.any():
+        return vertices
+    infinite = np.flatnonzero(far[vertex])
+    corner = np.concatenate([infinite, infinite])
+    edge = mesh.facet_edges[
+        np.concatenate([infinite, _after(infinite, mesh.facet_at)])
+    ]  # a corner ends one edge of its facet, begins the next
+    event = edge_code[edge] >= 0
+    corner, edge = corner[event], edge[event]
+    unique, label = np.unique(vertex[infinite], return_inverse=True)
+    which = label[np.searchsorted(infinite, corner)]
+    graph = coo_array((np.ones(edge.size), (which, edge)), shape=(unique.size, edge_code.size)).tocsr()
+    n_groups, group = connected_components(graph @ graph.T, directed=False)
+    if n_groups == unique.size:
+        return vertices
+    _, first = np.unique(group, return_index=True)
+    one = np.arange(len(vertices))
+    one[unique] = unique[first[group]]
+    kept = one == np.arange(len(vertices))
+    number = (np.cumsum(kept) - 1)[one].astype(np.int32)
+    vertex[:], mesh.edge_vertices[:] = number[vertex], number[mesh.edge_vertices]
+    left: Floats = vertices[kept]
+    return left

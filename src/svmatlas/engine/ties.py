@@ -1,0 +1,328 @@
+"""What pieces of the split map (canonical.py) are without jitter: points that are tied to the margin, edges without length.
+
+A point is tied in a piece if it is on the margin all over it, beside the points of M: its score line, zero but for the
+jitter, is no line at all. An edge has no length if its two ends are one point but for the jitter. Both are told by the
+jitter: without it less is left than the share TIED of what the jitter moves. So ties that hold up to rounding of the data
+only are ties, too.
+
+All lines are affine in the jitter: the maps without it are those with it, in double-double, less their derivatives.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.engine.compiled import caller, kernel
+from svmatlas.engine.doubledouble import UNIT
+from svmatlas.engine.exact import ExactFacet, ExactProblem
+from svmatlas.engine.facet import (
+    BETA,
+    BETA_HI,
+    BETA_LO,
+    CODE,
+    CROSS,
+    ETA_DD,
+    INSIDE,
+    LENGTH,
+    MARGIN,
+    N_CORNERS,
+    NORM,
+    REFINED,
+    SCORES,
+    SCRATCH,
+    SWAY_BETA,
+    TARGET_LO,
+    Data,
+    L,
+    Region,
+    dot,
+    dot_dd,
+    drift_of,
+    length_of,
+    make_space,
+    make_task,
+    refine,
+    score_all,
+    solve_sway,
+    take_up,
+    weights_at,
+)
+from svmatlas.engine.mesh import Split
+from svmatlas.engine.polygon import NO_CODE, THIN, cross_dd, measure_corners, minor_dd
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+Bools = npt.NDArray[np.bool_]
+States = npt.NDArray[np.int8]
+
+TIED = 0.25
+"""A line or an edge is tied if without jitter less is left of it than this share of what the jitter moves it by. Ties of the
+data leave nothing, or where they hold up to rounding of the data (2^-53, the jitter is 2^-43 or so) some thousandths."""
+
+LESS = 2.0**-5
+"""Edges are measured with so much of the jitter: without any, both edges of a corner may be one line."""
+
+ROUNDING = 2.0**-48
+"""Relative distance of corners that are the same up to rounding of the data, 2^-53."""
+
+NOTHING = 2.0**-50
+"""The same as it is, for entries that are small against the largest, 1, which rounding of the data moves as well."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Points
+
+
+@kernel
+def _sharpen(task):
+    """Maps in double-double and their derivatives by the jitter; False if the rows are too badly conditioned."""
+    if task.counts[REFINED] == 0:
+        refine(task)
+        solve_sway(task)
+    return task.counts[REFINED] == 1
+
+
+@kernel
+def _remove_jitter(task):
+    """The map of beta without jitter, in doubles; False if double-double does not know it."""
+    if not _sharpen(task):
+        return False
+    for c in range(3):
+        for j in range(task.column.shape[2]):
+            high, low, moved = task.column[BETA_HI, c, j], task.column[BETA_LO, c, j], task.column[SWAY_BETA, c, j]
+            task.column[BETA, c, j] = (high - moved) + low
+        task.bound[LENGTH, c] = length_of(task.column[BETA, c])
+    return True
+
+
+@kernel
+def _score_without(task, i, c, precise):
+    """Entry c of the score of point i without jitter, from double-double if that is to be precise."""
+    if not precise:
+        return dot(task.rows[i], task.column[BETA, c])
+    high, low = dot_dd(task, i, c)
+    target = 1.0 if c == L else 0.0
+    return ((high - target) + (low - dot(task.rows[i], task.column[SWAY_BETA, c]))) + target
+
+
+@kernel
+def _is_tied(task, i, v, jitter, precise):
+    """Is point i on the margin all over the piece around v: 1, 0, or -1 if that is not known."""
+    norm, tiny = task.point[NORM, i], (task.column.shape[2] + 2) * UNIT * (0.0 if precise else 1.0)
+    left, error, moved = 0.0, 4.0 * UNIT * v[2], jitter * v[2]
+    for c in range(3):
+        left += abs(_score_without(task, i, c, precise) - (1.0 if c == L else 0.0)) * v[c]
+        error += norm * (task.bound[ETA_DD, c] + tiny * task.bound[LENGTH, c]) * v[c]
+        moved += norm * length_of(task.column[SWAY_BETA, c]) * v[c]
+    if error > 0.5 * TIED * moved:
+        return -1
+    return 1 if left <= TIED * moved else 0
+
+
+@kernel
+def _find_tied(task, v, jitter, truth):
+    """Put the points that are tied in the piece in hand into M; False if double-double does not tell."""
+    score, state, ready = task.score[SCORES], task.state, False
+    weights_at(task, v[0], v[1], v[2])
+    length = length_of(task.column[SCRATCH, 0])
+    score_all(task, score)
+    for i in range(state.size):
+        if state[i] == MARGIN or abs(score[i] - v[2]) > THIN * (task.point[NORM, i] * length + v[2]):
+            continue
+        ready = ready or _remove_jitter(task)
+        if not ready:
+            return False
+        tied = _is_tied(task, i, v, jitter, False)
+        if tied < 0:
+            tied = _is_tied(task, i, v, jitter, True)
+        if tied < 0:
+            return False
+        if tied == 1:
+            truth[i] = MARGIN
+    return True
+
+
+@kernel
+def _is_anchored(data, state):
+    """The class that M is all of, if there are so many that beta is e (see Anchored facets in facet.py); else -1."""
+    count, first = 0, -1
+    for i in range(state.size if data.anchor > 0.0 else 0):
+        if state[i] == MARGIN:
+            first = data.axis[i] if count == 0 else first
+            if data.axis[i] != first:
+                return -1
+            count += 1
+    return first if count == data.rank else -1
+
+
+@kernel
+def _middle(vertices, corner, first, end, out):
+    """A point inside a piece."""
+    out[0], out[1], out[2] = 0.0, 0.0, 0.0
+    for k in range(first, end):
+        v = vertices[corner[k]]
+        top = max(v[0], v[1], v[2])
+        for c in range(3):
+            out[c] += v[c] / top
+
+
+@caller
+def _find_all_tied(data, region, space, drift, jitter, pieces, states, truth, vertices, at, corner, middle, hopeless):
+    """Put the points that are tied in some pieces into M of ``truth``."""
+    task = make_task(data, region, space)
+    moves, last = states.shape[1], -1
+    for f in range(pieces.size):
+        kind = _is_anchored(data, states[f])
+        if kind >= 0:  # beta is e: all of the class are on the margin, the others have the score -1
+            for i in range(data.axis.size):
+                truth[f, i] = MARGIN if data.axis[i] == kind else INSIDE
+            continue
+        moves, last = take_up(task, states, f, last, drift, moves), f
+        _middle(vertices, corner, at[pieces[f]], at[pieces[f] + 1], middle)
+        hopeless[f] = not _find_tied(task, middle, jitter, truth[f])
+
+
+def find_tied(data: Data, region: Region, split: Split, pieces: Ints) -> tuple[States, States]:
+    """Partitions of some pieces with jitter and without it."""
+    mesh, states = split.mesh, split.states(pieces)
+    truth, hopeless = states.copy(), np.zeros(pieces.size, dtype=bool)
+    jitter = float(np.abs(data.point[TARGET_LO]).max(initial=0.0))
+    _find_all_tied(
+        data, region, make_space(data, region, closing=False), drift_of(data, 1), jitter, pieces, states, truth,
+        mesh.vertices, mesh.facet_at, mesh.facet_vertices, np.empty(3), hopeless,
+    )  # fmt: skip
+    exact = ExactProblem(data, region, 0.0)
+    for f in np.flatnonzero(hopeless):
+        truth[f] = _find_exactly(exact, states[f])
+    return states, truth
+
+
+def _find_exactly(problem: ExactProblem, state: States) -> States:
+    """The partition of a piece without jitter, by exact arithmetic."""
+    facet, truth = ExactFacet(problem, state), state.copy()
+    for i in np.flatnonzero(state != MARGIN).tolist():
+        if facet.line(2 * i + int(state[i] == INSIDE)) == (0, 0, 0):
+            truth[i] = MARGIN
+    return truth
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Edges
+
+
+@kernel
+def is_short(a, b):
+    """May an edge between two vertices, of largest entry 1, have no length? Close to an axis or infinity most have little."""
+    top = 0.0
+    for c in range(3):
+        top = max(top, abs(a[(c + 1) % 3] * b[(c + 2) % 3] - a[(c + 2) % 3] * b[(c + 1) % 3]))
+    return top < THIN
+
+
+@kernel
+def _cross_of(a, b, c):
+    """Size of entry c of the cross product of two corners, in double-double, and that of its terms."""
+    p, q = (c + 1) % 3, (c + 2) % 3
+    d, _, _ = minor_dd(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
+    return abs(d), abs(a[p] * b[q]) + abs(a[q] * b[p])
+
+
+@kernel
+def _are_zero(old, new, i, p, q):
+    """Are entries p and q of corner i zero without jitter? One may be of second order in it, so that rounding is left."""
+    least = ROUNDING * max(abs(old[i, p]), abs(old[i, q]))
+    return abs(new[i, p]) <= max(TIED * abs(old[i, p]), least) and abs(new[i, q]) <= max(TIED * abs(old[i, q]), least)
+
+
+@kernel
+def _has_no_length(old, new, i, j):
+    """Do two corners become one without jitter? Each ratio of two entries by itself, for they differ in size."""
+    for c in range(3):
+        p, q = (c + 1) % 3, (c + 2) % 3
+        if _are_zero(old, new, i, p, q) and _are_zero(old, new, j, p, q):  # both are in the corner of the triangle there
+            return True
+        left, size = _cross_of(new[i], new[j], c)
+        moved = _cross_of(old[i], new[i], c)[0] + _cross_of(old[j], new[j], c)[0]
+        if left > TIED * moved + ROUNDING * size + NOTHING:
+            return False
+    return True
+
+
+@kernel
+def _measure(task, less, vertices, corner, first, out):
+    """The corners with that much less jitter; zeros by structure are zeros."""
+    measure_corners(task, less)
+    for j in range(task.tally[N_CORNERS]):
+        v = vertices[corner[first + j]]
+        for c in range(6):
+            out[j, c] = task.corner[1, j, c] if v[c % 3] > 0.0 else 0.0
+
+
+@caller
+def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at, corner, code, short):
+    """Leave of the short edges of some pieces those without length."""
+    task = make_task(data, region, space)
+    moves, old, new = states.shape[1], task.corner[0], task.corner[1]
+    for f in range(pieces.size):
+        moves = take_up(task, states, f, f - 1, drift, moves)
+        first, n = at[pieces[f]], at[pieces[f] + 1] - at[pieces[f]]
+        task.tally[N_CORNERS] = n
+        for j in range(n):
+            task.edge[0, CODE, j] = code[first + j]
+        known = _sharpen(task)
+        if known:
+            _measure(task, 0.0, vertices, corner, first, old)
+            _measure(task, 1.0 - LESS, vertices, corner, first, new)
+        for j in range(n):
+            if short[first + j]:
+                short[first + j] = known and _has_no_length(old, new, j - 1 if j > 0 else n - 1, j)
+
+
+def find_collapsed(data: Data, region: Region, split: Split, pieces: Ints, code: npt.NDArray[np.int32], short: Bools) -> None:
+    """Leave of some short edges, marked by their places in the split mesh, those of some pieces that have no length."""
+    mesh = split.mesh
+    _find_all_collapsed(
+        data, region, make_space(data, region, closing=False), drift_of(data, 1), pieces, split.states(pieces),
+        mesh.vertices, mesh.facet_at, mesh.facet_vertices, code, short,
+    )  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Corners
+
+
+@caller
+def _find_all_corners(data, region, space, drift, states, codes, corners):
+    """Where the lines of two codes meet without jitter, for some pieces; corners that are not known better stay."""
+    task = make_task(data, region, space)
+    task.jitter = 0.0
+    moves = states.shape[1]
+    v = task.exact[task.exact.shape[0] - 1]
+    for n in range(states.shape[0]):
+        moves = take_up(task, states, n, n - 1, drift, moves)
+        if task.counts[REFINED] == 0:
+            refine(task)
+        task.tally[CROSS] = NO_CODE
+        if task.counts[REFINED] != 1 or not cross_dd(task, codes[n, 0], codes[n, 1]):
+            continue
+        top = max(v[0], v[1], v[2])
+        near, corner = max(v[6], v[7], v[8]) < ROUNDING * top, corners[n]
+        for c in range(3):
+            near = near and abs(v[c] / top - corner[c] / max(corner[0], corner[1], corner[2])) < NEAR
+        for c in range(3 if near else 0):  # zeros by structure are zeros
+            corners[n, c] = max(v[c] / top, 0.0) if corners[n, c] > 0.0 else 0.0
+
+
+NEAR = 1e-6
+"""Largest distance of a corner from where it is with jitter: what is further off is another one."""
+
+
+def find_corners(
+    data: Data, region: Region, split: Split, pieces: Ints, codes: npt.NDArray[np.int32], corners: Floats
+) -> Floats:
+    """Corners of some pieces, which are about there, between the edges of two codes (n, 2) each, without jitter."""
+    found = corners.copy()
+    space = make_space(data, region, closing=False)
+    _find_all_corners(data, region, space, drift_of(data, 1), split.states(pieces), codes.astype(np.intp), found)
+    return found

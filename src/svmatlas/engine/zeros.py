@@ -1,0 +1,438 @@
+"""The lines of a facet as polynomials in the jitter: which coefficients are zero, and the sign of what is left.
+
+Targets t_i + e r_i and weights w_i + e s_i, with e = 1 the jitter, enter the maps of a facet linearly. So each line is
+h + e k exactly, a corner is u + e v + e^2 w, and a determinant of three lines is D_0 + e D_1 + e^2 D_2 + e^3 D_3. Where data
+are tied, D_0 is zero, and the jitter decides. Doubles never prove that, and integers take milliseconds. Modulo the prime
+2^61 - 1 (mersenne.py) the maps are a small linear system, with two right sides for the two powers of e:
+
+    A = (X_M X_M')^-1 [-X_M b+, -X_M b-, t_M],    Beta = [b+, b-, 0] + X_M' A.
+
+What is left without the coefficients that are zero takes no more than doubles: the jitter is not mixed with the data.
+Words of lines are (6,): the line without jitter, then its derivative. Those of corners are (9,).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svmatlas.engine.compiled import entry, kernel
+from svmatlas.engine.doubledouble import UNIT
+from svmatlas.engine.facet import (
+    BETA,
+    CODE,
+    ENTERED,
+    ETA,
+    ETA_JITTER,
+    FILLED,
+    INSIDE,
+    LENGTH,
+    LENGTH_JITTER,
+    MEMBER,
+    N_CORNERS,
+    N_ZERO,
+    NORM,
+    OUTSIDE,
+    SCRATCH,
+    SIZE,
+    SLOT,
+    SOLVED,
+    SWAY_BETA,
+    TARGET_LO,
+    WEIGHT,
+    WEIGHT_LO,
+    L,
+    P,
+    Q,
+    length_of,
+    line_parts,
+    score_one,
+)
+from svmatlas.engine.mersenne import (
+    ONE,
+    ZERO,
+    dot,
+    inverse,
+    is_orthogonal,
+    minus,
+    plus,
+    plus_times,
+    residue,
+    sum_of_two,
+    times,
+)
+
+UNKNOWN = 2
+"""Beside the signs -1, 0 and 1: not decided."""
+
+ALPHAS, BETAS = 0, 1
+"""Places in ``solved``."""
+
+NEVER = 4
+"""In place of the first power of the jitter with a coefficient that is not zero: all are."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The maps modulo the prime
+
+
+@entry
+def sum_words(data, state, out):
+    """The pulls of a partition, added to (2, 2, d)."""
+    for i in range(state.size):
+        if state[i] == INSIDE:
+            for e in range(2):
+                w = residue(data.point[WEIGHT_LO if e else WEIGHT, i])
+                for j in range(out.shape[2]):
+                    out[e, data.axis[i], j] = plus_times(out[e, data.axis[i], j], w, residue(data.rows[i, j]))
+
+
+@kernel
+def _make_row(t, i):
+    """Row of a point, once."""
+    row, d = t.modular[i], t.rows.shape[1]
+    if row[d] == ZERO:
+        for j in range(d):
+            row[j] = residue(t.rows[i, j])
+        row[d] = ONE
+
+
+@kernel
+def _move_sums(t, i, sign):
+    """Add a point to the pulls modulo the prime, or subtract it."""
+    _make_row(t, i)
+    x = t.modular[i]
+    for e in range(2):
+        w, out = residue(sign * t.point[WEIGHT_LO if e else WEIGHT, i]), t.sums[e, t.axis[i]]
+        for j in range(out.size):
+            out[j] = plus_times(out[j], w, x[j])
+
+
+@kernel
+def _follow_sums(t):
+    """The pulls of the facet in hand from those of the facet before."""
+    state, summed = t.state, t.summed
+    whole = state.size >> 3
+    new, old = state[: 8 * whole].view(np.uint64), summed[: 8 * whole].view(np.uint64)
+    for word in range(whole + 1):  # eight at once, and the rest
+        for i in range(8 * word, 8 * word if word < whole and new[word] == old[word] else min(8 * word + 8, state.size)):
+            if state[i] == INSIDE and summed[i] != INSIDE:
+                _move_sums(t, i, 1.0)
+            elif state[i] != INSIDE and summed[i] == INSIDE:
+                _move_sums(t, i, -1.0)
+            summed[i] = state[i]
+
+
+@kernel
+def _fill_system(t, m):
+    """The equations: the upper half of X_M X_M', and six right sides."""
+    d = t.rows.shape[1]
+    for k in range(m):
+        i = t.members[MEMBER, k]
+        _make_row(t, i)
+        x, row = t.modular[i, :d], t.system[:, k]
+        for j in range(k + 1):
+            row[j] = dot(x, t.modular[t.members[MEMBER, j]])
+        row = t.system[k]
+        for e in range(2):
+            for c in range(2):
+                row[m + 3 * e + c] = minus(dot(x, t.sums[e, c]))
+        row[m + L], row[m + 3 + L] = ONE, residue(t.point[TARGET_LO, i])
+
+
+@kernel
+def _eliminate(a, m):
+    """Bring m symmetric equations to triangular form, without division; False if they are singular."""
+    for k in range(m):
+        pivot = a[k, k]
+        if pivot == ZERO:
+            return False
+        for i in range(k + 1, m):
+            factor = minus(a[k, i])
+            for j in range(i, m + 6):
+                a[i, j] = sum_of_two(pivot, a[i, j], factor, a[k, j])
+    return True
+
+
+@kernel
+def _substitute(a, m, alpha):
+    """Solve the triangular equations; the inverses of all pivots are made of one."""
+    product = ONE
+    for k in range(m):  # below the diagonal: the products of pivots
+        product = times(product, a[k, k])
+        a[m - 1, k] = product if k < m - 1 else a[m - 1, k]
+    rest = inverse(product)
+    for k in range(m - 1, -1, -1):
+        factor = times(rest, a[m - 1, k - 1]) if k > 0 else rest
+        rest = times(rest, a[k, k])
+        for e in range(2):
+            for c in range(3):
+                total = a[k, m + 3 * e + c]
+                for j in range(k + 1, m):
+                    total = plus_times(total, minus(a[k, j]), alpha[e, c, j])
+                alpha[e, c, k] = times(factor, total)
+
+
+@kernel
+def _add_margin(t, m):
+    """Beta of the pulls and A. It is zero where M spans all rows, but for column l."""
+    alpha, beta = t.solved[ALPHAS], t.solved[BETAS]
+    for e in range(2):
+        for c in range(3):
+            out = beta[e, c]
+            for j in range(out.size):
+                out[j] = ZERO if c == L or m == t.rank else t.sums[e, c, j]
+            for k in range(m if c == L or m < t.rank else 0):
+                x, a = t.modular[t.members[MEMBER, k]], alpha[e, c, k]
+                for j in range(out.size):
+                    out[j] = plus_times(out[j], a, x[j])
+
+
+@kernel
+def _solve(t):
+    m = t.counts[SIZE]
+    if t.modular.shape[0] == 0 or m > t.rank:
+        return False
+    _follow_sums(t)
+    _fill_system(t, m)
+    if not _eliminate(t.system, m):
+        return False
+    _substitute(t.system, m, t.solved[ALPHAS])
+    _add_margin(t, m)
+    return True
+
+
+@kernel
+def solve_words(t):
+    """The maps modulo the prime, once for a facet whose points are gathered; False if they cannot be known."""
+    if abs(t.counts[SOLVED]) != t.counts[FILLED]:
+        t.counts[SOLVED] = t.counts[FILLED] if _solve(t) else -t.counts[FILLED]
+    return t.counts[SOLVED] > 0
+
+
+@kernel
+def is_spanned(t, i):
+    """Whether the row of a point is orthogonal to the vector in the last row of ``residue``."""
+    if t.modular.shape[0] == 0:
+        return is_orthogonal(t.rows[i], t.residue[t.residue.shape[0] - 1])
+    _make_row(t, i)
+    return dot(t.residue[t.residue.shape[0] - 1], t.modular[i]) == ZERO
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Lines, corners and determinants modulo the prime, all up to their sign
+
+
+@kernel
+def line_words(t, code, out):
+    """The line of a code."""
+    if code < 0:
+        for c in range(3):
+            out[c], out[3 + c] = residue(t.sides[-1 - code, c]), ZERO
+        return
+    i = code >> 1
+    k = t.members[SLOT, i]
+    if k < 0:
+        _make_row(t, i)
+    for e in range(2):
+        for c in range(3):
+            out[3 * e + c] = t.solved[ALPHAS, e, c, k] if k >= 0 else dot(t.solved[BETAS, e, c], t.modular[i])
+    if k < 0:
+        out[L], out[3 + L] = plus(out[L], minus(ONE)), plus(out[3 + L], residue(-t.point[TARGET_LO, i]))
+    elif code & 1:
+        for e in range(2):
+            place = 3 * e + t.axis[i]
+            out[place] = plus(out[place], residue(-t.point[WEIGHT_LO if e else WEIGHT, i]))
+
+
+@kernel
+def _add_cross(a, b, out):
+    """Add the cross product of two vectors."""
+    for c in range(3):
+        i, j = (c + 1) % 3, (c + 2) % 3
+        out[c] = plus_times(plus_times(out[c], a[i], b[j]), minus(a[j]), b[i])
+
+
+@kernel
+def corner_words(a, b, out):
+    """The corner of two lines."""
+    out[:] = ZERO
+    for e in range(2):
+        for f in range(2):
+            _add_cross(a[3 * e : 3 * e + 3], b[3 * f : 3 * f + 3], out[3 * (e + f) : 3 * (e + f) + 3])
+
+
+@kernel
+def power_of_entry(corner, c):
+    """First power of the jitter that an entry of a corner has; NEVER for none."""
+    for e in range(3):
+        if corner[3 * e + c] != ZERO:
+            return e
+    return NEVER
+
+
+@kernel
+def power_of_sign(corner, line):
+    """First power of the jitter that a line has at a corner; NEVER for none."""
+    for power in range(4):
+        total = ZERO
+        for e in range(2):
+            if 0 <= power - e <= 2:
+                for c in range(3):
+                    total = plus_times(total, corner[3 * (power - e) + c], line[3 * e + c])
+        if total != ZERO:
+            return power
+    return NEVER
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Ties
+
+
+@kernel
+def _fill_ends(t, n):
+    """The corners of a polygon where the jitter goes to zero: their first coefficients. False if one has none."""
+    corner = t.traced[t.traced.shape[0] - 1]
+    for j in range(n):
+        line_words(t, t.edge[0, CODE, j], t.traced[j])
+    for j in range(n):
+        corner_words(t.traced[j], t.traced[j + 1 if j + 1 < n else 0], corner)
+        first = min(power_of_entry(corner, P), power_of_entry(corner, Q), power_of_entry(corner, L))
+        if first == NEVER:
+            return False
+        for c in range(3):
+            t.ends[j, c] = corner[3 * first + c]
+    return True
+
+
+@kernel
+def vanishes(t):
+    """Has the polygon in hand no area where the jitter goes to zero? Then the facet is a tie. False if that is not proven."""
+    n, join = t.tally[N_CORNERS], t.traced[t.traced.shape[0] - 1, :3]
+    if not (solve_words(t) and _fill_ends(t, n)):
+        return False
+    join[:] = ZERO
+    for j in range(1, n):
+        if join[P] == ZERO and join[Q] == ZERO and join[L] == ZERO:  # all corners so far are one
+            _add_cross(t.ends[0], t.ends[j], join)
+        elif dot(join, t.ends[j]) != ZERO:
+            return False
+    return True
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Signs and corners from the coefficients that are not zero, in doubles
+
+
+@kernel
+def _coefficient(parts, c, power):
+    """Coefficient of a power of the jitter in an entry of the corner of the first two lines, and its error."""
+    i, j, s, error = (c + 1) % 3, (c + 2) % 3, 0.0, 0.0
+    for e in range(max(0, power - 1), min(power, 1) + 1):
+        a, b = parts[0, 6 * e :], parts[1, 6 * (power - e) :]
+        s += a[i] * b[j] - a[j] * b[i]
+        error += abs(a[i]) * b[3 + j] + a[3 + i] * (abs(b[j]) + b[3 + j]) + abs(a[j]) * b[3 + i]
+        error += a[3 + j] * (abs(b[i]) + b[3 + i]) + FEW * UNIT * (abs(a[i] * b[j]) + abs(a[j] * b[i]))
+    return s, error
+
+
+FEW = 16.0
+"""Roundings of a sum of some products, in units of its largest terms."""
+
+
+@kernel
+def enter_corner(t, a, b):
+    """The corner of two lines, once: words in the last row of ``traced``, doubles in that of ``parts``, errors after them.
+
+    Returns 1 or -1 if entries certainly have that sign, else 0.
+    """
+    known, end = t.tally[ENTERED : ENTERED + 4], t.traced.shape[0]
+    if known[0] == a and known[1] == b and known[2] == t.counts[FILLED]:
+        return known[3]
+    words, out = t.traced[end - 1], t.parts[2]
+    line_words(t, a, t.traced[end - 2])
+    line_words(t, b, t.traced[end - 3])
+    corner_words(t.traced[end - 2], t.traced[end - 3], words)
+    line_parts(t, a, t.parts[0])
+    line_parts(t, b, t.parts[1])
+    turn = 0
+    for c in range(3):
+        for power in range(3):
+            n = 3 * power + c
+            out[n], out[9 + n] = _coefficient(t.parts, c, power) if words[n] != ZERO else (0.0, 0.0)
+        s, error = entry_of_corner(out, c)
+        if abs(s) > error:
+            turn = 1 if s > 0.0 else -1
+    known[0], known[1], known[2], known[3] = a, b, t.counts[FILLED], turn
+    return turn
+
+
+@kernel
+def entry_of_corner(corner, c):
+    """An entry of a corner, and its error."""
+    error = corner[9 + c] + corner[12 + c] + corner[15 + c]
+    return corner[c] + corner[3 + c] + corner[6 + c], error + FEW * UNIT * (abs(corner[c]) + abs(corner[3 + c]))
+
+
+@kernel
+def sign_of_jitter(t, k, a, b):
+    """Sign of line k at the corner of a and b, where it is zero without jitter; UNKNOWN if it is not, or by doubles."""
+    if not solve_words(t):
+        return UNKNOWN
+    turn, end = enter_corner(t, a, b), t.traced.shape[0]
+    words, corner, line = t.traced[end - 1], t.parts[2], t.parts[0]
+    line_words(t, k, t.traced[end - 2])
+    power = power_of_sign(words, t.traced[end - 2])
+    if power == 0:
+        return UNKNOWN
+    t.tally[N_ZERO] += 1
+    if power == NEVER:
+        return 0
+    line_parts(t, k, line)
+    s, error = 0.0, 0.0
+    for e in range(2):
+        for n in range(3 * max(0, power - e), 9):
+            h, d, v, w = line[6 * e + n % 3], line[6 * e + 3 + n % 3], corner[n], corner[9 + n]
+            s += h * v
+            error += abs(h) * w + d * (abs(v) + w) + FEW * UNIT * abs(h * v)
+    if turn == 0 or not abs(s) > error:
+        return UNKNOWN
+    return turn if s > 0.0 else -turn
+
+
+@kernel
+def enter_weights(t):
+    """The weights at the corner entered, without jitter as words in ``system``, and what the jitter adds in the first scratch
+    column; returns the error of the latter.
+    """
+    words, corner, beta, sway = t.traced[t.traced.shape[0] - 1], t.parts[2], t.column[BETA], t.column[SWAY_BETA]
+    out, error = t.column[SCRATCH, 0], 0.0
+    out[:] = 0.0
+    for j in range(out.size):
+        t.system[0, j] = ZERO
+    for c in range(3):
+        v, w = corner[3 + c] + corner[6 + c], corner[12 + c] + corner[15 + c]  # of the jitter,
+        x, y = corner[c] + v, corner[9 + c] + w  # and in all
+        for j in range(out.size):
+            t.system[0, j] = plus_times(t.system[0, j], words[c], t.solved[BETAS, 0, c, j])
+            out[j] += (beta[c, j] - sway[c, j]) * v + sway[c, j] * x
+        size, less, tiny = t.bound[LENGTH, c], t.bound[LENGTH_JITTER, c], FEW * UNIT
+        error += (t.bound[ETA, c] + t.bound[ETA_JITTER, c] + tiny * size) * (abs(v) + w) + (size + less) * w
+        error += (t.bound[ETA_JITTER, c] + tiny * less) * (abs(x) + y) + less * y
+    return error + (out.size + FEW) * UNIT * length_of(out)
+
+
+@kernel
+def sign_of_score(t, k, turn, error):
+    """As ``sign_of_jitter`` for the score line k at the corner entered, whose weights are, too: one product for each point."""
+    i, d, corner = k >> 1, t.rows.shape[1], t.parts[2]
+    _make_row(t, i)
+    if dot(t.system[0, :d], t.modular[i]) != t.traced[t.traced.shape[0] - 1, L]:
+        return UNKNOWN
+    t.tally[N_ZERO] += 1
+    v, w, r = corner[3 + L] + corner[6 + L], corner[12 + L] + corner[15 + L], t.point[TARGET_LO, i]
+    x, y = corner[L] + v, corner[9 + L] + w
+    s = score_one(t, i) - (v + r * x)
+    bound = t.point[NORM, i] * error + w + abs(r) * y + FEW * UNIT * (abs(v) + abs(r * x))
+    if not abs(s) > bound:
+        return UNKNOWN
+    return turn if (s > 0.0) == (t.state[i] == OUTSIDE) else -turn

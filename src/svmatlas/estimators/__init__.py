@@ -1,0 +1,1 @@
+"""Classifiers for scikit-learn that hold a map, or choose their costs."""

@@ -1,0 +1,294 @@
+"""A classifier for scikit-learn: the model of one pair of costs, exactly."""
+
+from __future__ import annotations
+
+from itertools import chain
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.validation import check_is_fitted
+
+from svmatlas.data.features import decision_values
+from svmatlas.data.problem import MULTICLASS, Problem, check_bounds, make_problem, make_region
+from svmatlas.engine.facet import L
+from svmatlas.models.gap import combination, user_gaps, warn_if_inaccurate
+from svmatlas.models.solve import Solution, choose, is_doubtful, solve
+from svmatlas.models.walk import state_at, states_below
+from svmatlas.support.messages import shown
+from svmatlas.support.stopping import Limit, stoppable
+
+Floats = npt.NDArray[np.float64]
+
+
+def solve_at(problem: Problem, C_pos: float, C_neg: float, limit: Limit) -> Solution:
+    """The solution at one pair of finite costs, without an atlas."""
+    region = make_region(check_bounds(None), problem.cost_exponent)
+    state = state_at(problem, C_pos, C_neg, limit)
+    c = problem.homogeneous(np.array([C_pos]), np.array([C_neg]))
+    solution = solve(problem.data, region, state[None], c)
+    if is_doubtful(solution, c)[0]:
+        below = (smaller[None] for smaller in states_below(problem, c[0], limit))
+        _, solution = choose(problem.data, region, chain([state[None]], below), c[0], limit)
+    return solution
+
+
+class BaseSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """What all classifiers share: predictions from fitted attributes, and these from a solution."""
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        tags.classifier_tags.poor_score = self._needs_centred_data()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = self.kernel == "precomputed"
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        """Tags for scikit-learn before 1.6."""
+        return {
+            "binary_only": True, "pairwise": self.kernel == "precomputed", "poor_score": self._needs_centred_data(),
+        }  # fmt: skip
+
+    def _needs_centred_data(self) -> bool:
+        """Whether the decision boundary is a plane through the origin: on other data it predicts poorly, as it must."""
+        return bool(self.kernel == "linear" and self.bias == 0)
+
+    def decision_function(self, X: Any) -> Floats:
+        """Decision values of rows, positive for ``classes_[1]``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Rows; with ``kernel="precomputed"`` their kernels with all rows of the training data.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+
+        """
+        check_is_fitted(self)
+        return self._decide(_validate(self, X, reset=False))
+
+    def _decide(self, X: Any) -> Floats:
+        """Decision values of rows that were checked."""
+        if self._kernel.name == "linear":
+            return decision_values(X, self.coef_[0], self.intercept_[0])
+        if self._kernel.name == "precomputed":
+            values = X[:, self.support_]
+        else:
+            values = self._kernel(X, self.support_vectors_) if self.support_.size else np.zeros((X.shape[0], 0))
+        return decision_values(values, self.dual_coef_[0], self.intercept_[0])
+
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Labels of rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Rows; with ``kernel="precomputed"`` their kernels with all rows of the training data.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+
+        """
+        positive = self.decision_function(X) > 0
+        labels: npt.NDArray[Any] = self.classes_[positive.astype(np.intp)]
+        return labels
+
+    def _problem(self, X: Any, y: Any, sample_weight: Any, random_state: Any) -> Problem:
+        return make_problem(
+            X, y, self.bias, sample_weight, random_state, self.kernel, self.gamma, self.degree, self.coef0
+        )  # fmt: skip
+
+    def _take(self, problem: Problem, solution: Solution, C_pos: float, C_neg: float) -> Self:
+        """Set the fitted attributes that depend on the costs."""
+        features = problem.features
+        alpha = problem.spread_alpha(solution.share, np.array([C_pos]), np.array([C_neg]))[0]
+        signed = problem.sign * alpha
+        self.classes_ = problem.classes
+        self.C_pos_, self.C_neg_ = C_pos, C_neg
+        self.support_ = np.flatnonzero(alpha)
+        self.dual_coef_ = signed[None, self.support_]
+        self.n_support_ = np.array([np.sum(signed < 0), np.sum(signed > 0)], dtype=np.int32)
+        self._kernel = features.kernel
+        if features.kernel.name == "precomputed":
+            self.support_vectors_ = np.empty((0, 0))
+        else:
+            self.support_vectors_ = problem.user_rows(self.support_)
+        if features.linear:
+            self.coef_, self.intercept_ = problem.weights_of(solution.beta, solution.lossless)
+        else:
+            self.intercept_ = np.array([features.bias**2 * signed.sum()])
+        self.duality_gap_ = self._gap(problem, solution)
+        return self
+
+    def _checked(self) -> Self:
+        """Itself, with a warning if it is inaccurate."""
+        warn_if_inaccurate(np.array([self.duality_gap_]), np.array([self.C_pos_]), np.array([self.C_neg_]))
+        return self
+
+    def _gap(self, problem: Problem, solution: Solution) -> float:
+        """Relative duality gap of the fitted attributes, on the user's rows."""
+        c = problem.homogeneous(np.array([self.C_pos_]), np.array([self.C_neg_]))
+        if problem.features.linear:
+            weights: tuple[Floats, ...] = self.coef_, self.intercept_
+        else:
+            weights = (combination(problem, solution.share, c) / c[:, L, None],)
+        return float(user_gaps(problem, solution, c, weights)[0])
+
+
+def make_classifier(problem: Problem, solution: Solution, C_pos: float, C_neg: float) -> AsymmetricSVC:
+    """The classifier with the solution of a problem at given costs."""
+    features = problem.features
+    model = AsymmetricSVC(
+        C_pos, C_neg, bias=features.bias, kernel=features.kernel.name, gamma=features.kernel.gamma,
+        degree=features.kernel.degree, coef0=features.kernel.coef0,
+    )  # fmt: skip
+    model.n_features_in_ = features.n_features
+    return model._take(problem, solution, C_pos, C_neg)
+
+
+class AsymmetricSVC(BaseSVC):
+    r"""Support vector classifier with one cost for each class, solved exactly.
+
+    .. math:: \min_\beta \tfrac12 |\beta|^2 + C_+ \sum_{y_i=+1} w_i \xi_i + C_- \sum_{y_i=-1} w_i \xi_i,
+              \quad \xi_i = \max(0, 1 - y_i (x_i, B) \cdot \beta)
+
+    There is no tolerance and no limit of iterations: the solution is followed from zero costs to the given ones.
+
+    Parameters
+    ----------
+    C_pos, C_neg : float, default=1.0
+        Costs of errors on rows of ``classes_[1]`` and ``classes_[0]``.
+    C : float, optional
+        One cost for both, instead of ``C_pos`` and ``C_neg``.
+    class_weight : dict or "balanced", optional
+        Factors of the costs of the classes, as in scikit-learn's SVC.
+    bias : float, default=1.0
+        The constant B that is appended to each row; 0 for no intercept. Its square is added to a kernel.
+    kernel : {"linear", "poly", "rbf", "precomputed"} or callable, default="linear"
+        Kernel, positive semidefinite.
+    gamma, degree, coef0 : default="scale", 3 and 0.0
+        Parameters of the kernel, as in scikit-learn's SVC.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (2,)
+        Labels; ``classes_[1]`` is the positive class.
+    C_pos_, C_neg_ : float
+        The costs, with ``class_weight`` multiplied in.
+    coef_ : ndarray of shape (1, n_features)
+        Weights of the features, for the linear kernel only.
+    intercept_ : ndarray of shape (1,)
+        Intercept.
+    support_ : ndarray of shape (n_SV,)
+        Rows with a positive dual variable.
+    support_vectors_ : ndarray or sparse array of shape (n_SV, n_features)
+        These rows; empty for a precomputed kernel.
+    dual_coef_ : ndarray of shape (1, n_SV)
+        Their dual variables, times 1 or -1 for the class.
+    n_support_ : ndarray of shape (2,)
+        Number of them in each class.
+    duality_gap_ : float
+        Difference of the primal and dual objective, relative to the primal one: a proof of optimality.
+    n_features_in_, feature_names_in_
+        As in all of scikit-learn.
+
+    Examples
+    --------
+    >>> from svmatlas import AsymmetricSVC
+    >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+    >>> AsymmetricSVC(C_pos=2.0, C_neg=1.0).fit(X, y).predict([[0.5], [2.5]])
+    array([0, 1])
+
+    """
+
+    def __init__(
+        self,
+        C_pos: float = 1.0,
+        C_neg: float = 1.0,
+        *,
+        C: float | None = None,
+        class_weight: Any = None,
+        bias: float = 1.0,
+        kernel: Any = "linear",
+        gamma: Any = "scale",
+        degree: float = 3,
+        coef0: float = 0.0,
+    ) -> None:
+        self.C_pos = C_pos
+        self.C_neg = C_neg
+        self.C = C
+        self.class_weight = class_weight
+        self.bias = bias
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Solve for the given costs.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_rows, n_features)
+            Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows).
+        y : array-like of shape (n_rows,)
+            Two labels.
+        sample_weight : array-like of shape (n_rows,), optional
+            Weights w_i >= 0 of the costs.
+
+        Returns
+        -------
+        AsymmetricSVC
+            Itself.
+
+        """
+        X, y = validate_training(self, X, y)
+        with stoppable() as limit:
+            problem = self._problem(X, y, sample_weight, random_state=0)
+            C_pos, C_neg = self._costs(problem.classes, y)
+            return self._take(problem, solve_at(problem, C_pos, C_neg, limit), C_pos, C_neg)._checked()
+
+    def _costs(self, classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[float, float]:
+        """The costs of both classes, checked."""
+        pair = (self.C_pos, self.C_neg) if self.C is None else (self.C, self.C)
+        names = ("C_pos", "C_neg") if self.C is None else ("C", "C")
+        for name, value in zip(names, pair, strict=True):
+            if not (isinstance(value, Real) and np.isfinite(value) and value >= 0):
+                raise ValueError(f"{name} must be a finite number >= 0, got {shown(value)}")
+        negative, positive = compute_class_weight(self.class_weight, classes=classes, y=y)
+        return float(pair[0] * positive), float(pair[1] * negative)
+
+
+def _validate(estimator: Any, X: Any, **arguments: Any) -> Any:
+    """X, or X and y, checked as scikit-learn does."""
+    try:
+        from sklearn.utils.validation import validate_data
+    except ImportError:  # scikit-learn before 1.6
+
+        def validate_data(estimator: Any, X: Any, **arguments: Any) -> Any:
+            return estimator._validate_data(X, **arguments)
+
+    return validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, **arguments)
+
+
+def validate_training(estimator: Any, X: Any, y: Any) -> tuple[Any, npt.NDArray[Any]]:
+    """X and y of two classes."""
+    X, y = _validate(estimator, X, y=y)
+    check_classification_targets(y)
+    kind = type_of_target(y, input_name="y")
+    if kind != "binary":
+        raise ValueError(
+            f"Only binary classification is supported. The type of the target is {kind}. "
+            f"For more classes wrap the classifier in {MULTICLASS}."
+        )
+    if np.unique(y).size == 1:
+        raise ValueError(f"two classes are needed, but y has 1 class: {y.tolist()[0]!r}")
+    return X, y

@@ -1,0 +1,562 @@
+"""Along a straight line through the plane of costs, from facet to facet.
+
+Inside a facet a line is an interval. Its far end is one corner, that of the line and of the edge through which it leaves, and
+is found as polygon.py finds corners: begin with the goal of the walk; as long as some line of the facet is violated at the
+corner in hand, the corner of that line with the path's line is nearer. A corner that violates nothing is the end of the
+interval; if it is the goal, the walk is over, else the event is crossed. The predicates are those of polygon.py, and are never
+wrong, so a walk passes the same facets as an atlas of the same problem has along that line.
+
+The path's line and the goal stand in the table like the sides of a region, but nothing is cut by them. Two places need care:
+
+- Infinity. Where no point is inside the margin, alpha and all scores do not depend on the costs: nothing happens any more.
+- On an axis, say C+ = 0, the facet with a positive point on the margin is met in one point only (alpha_i = 0 and
+  alpha_i = w_i C+ meet there): that point goes from I to O, or back, by two events at once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.data.problem import Problem
+from svmatlas.engine.compiled import caller, kernel
+from svmatlas.engine.doubledouble import UNIT
+from svmatlas.engine.exact import ExactFacet, ExactProblem, answer, rounded
+from svmatlas.engine.facet import (
+    AXES,
+    BETA,
+    CHECKED,
+    CODE,
+    CROSS,
+    ETA,
+    INSIDE,
+    JITTERS,
+    KEPT,
+    LENGTH,
+    MARGIN,
+    N_ASKED,
+    N_CORNERS,
+    N_PULL,
+    N_REFINED,
+    N_ZERO,
+    NORM,
+    OUTSIDE,
+    PER_NORM,
+    REFINED,
+    SIZE,
+    TARGET_LO,
+    Data,
+    L,
+    P,
+    Q,
+    Region,
+    Space,
+    drift_of,
+    make_space,
+    make_task,
+    refine,
+    solve_maps,
+    tabulate_margin,
+)
+from svmatlas.engine.guess import guess
+from svmatlas.engine.layers import cross, crossed, impossible, more_answers, move, pull_of
+from svmatlas.engine.polygon import (
+    ALL,
+    ASK,
+    ASKING,
+    BROKEN,
+    CLOSED,
+    FIRST,
+    NO_CODE,
+    NONE,
+    check_corner,
+    find_pencil,
+    is_coarse,
+    make_corner,
+)
+from svmatlas.engine.record import make_memory, make_record
+from svmatlas.models.solve import smaller_costs
+from svmatlas.support.stopping import NEVER, TICK, Limit, Pace
+from svmatlas.support.threads import limit_blas
+
+Floats = npt.NDArray[np.float64]
+States = npt.NDArray[np.int8]
+
+PUT_OFF = 4
+"""One more outcome (beside those of polygon.py): to be tried again, with other points nearby or with more room."""
+
+NEARBY = 256
+"""Points that are followed closely where there are many more: enough for some hundred events."""
+
+LONGEST = 63
+"""Longest wait in events: looking around takes about as long as one event with all points."""
+
+STRIDE = 256
+"""Most events between two looks at what was found, which are also the places where partitions are kept."""
+
+FIRST_EVENTS = 4
+"""Events before the first look at the clock."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The end of a line in one facet
+
+
+@kernel
+def _place_corner(t, line, code):
+    """The corner of the path's line and another line as corner 0."""
+    make_corner(t, FIRST, line, code)
+    t.edge[0, CODE, 0], t.edge[0, CODE, 1] = line, code
+    t.edge[0, CHECKED, 0] = 0
+    t.tally[N_CORNERS] = 2
+    for c in range(6):
+        t.corner[0, 0, c] = t.corner[1, 0, c]
+
+
+@kernel
+def _attempt(t, line, goal):
+    """The line through which the path leaves, with the precision that the maps have."""
+    t.tally[N_ASKED] = 0
+    t.tally[CROSS] = NO_CODE
+    if t.counts[SIZE] == t.rank - 1 and not find_pencil(t, t.edge[0, :0], ALL):
+        return ASKING, goal
+    code = goal
+    for _ in range(t.edge.shape[2] + t.members.shape[1]):  # each line is nearer than the one before
+        _place_corner(t, line, code)
+        k = check_corner(t, FIRST)
+        if k == NONE:
+            return CLOSED, code
+        if k == ASK:
+            return ASKING, goal
+        code = k
+    return BROKEN, goal
+
+
+@kernel
+def find_exit(t, line, goal):
+    """Outcome, and the code of the line through which the path leaves the facet; ``goal`` if it ends there."""
+    if not solve_maps(t):
+        return BROKEN, goal
+    if t.side_axis[-1 - goal] == L and t.counts[N_PULL] == 0 and t.counts[N_PULL + 1] == 0:
+        return CLOSED, goal
+    tabulate_margin(t)
+    while True:
+        outcome, code = _attempt(t, line, goal)
+        if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and is_coarse(t.corner[0, 0]))):
+            return outcome, code
+        refine(t)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The points nearby
+#
+# Along a short piece of the path few points can change their set. With beta_0 the weights somewhere on the path, and
+#
+#     reach = min over the points far off of |x_i.beta_0 - t_i| / |x_i|,
+#
+# no point far off changes as long as |beta - beta_0| < reach. The facets there are those of a problem that has the points
+# nearby only, and the pull of the others that are inside the margin. What double-double does not decide in it is decided with
+# all points, and where the weights leave the reach the points nearby are looked for anew.
+
+
+class Near(NamedTuple):
+    """The points nearby; ``make_near`` makes a problem of their own beside it."""
+
+    state: States
+    which: npt.NDArray[np.intp]  # which points they are
+    place: npt.NDArray[np.intp]  # (N,) where each point is among them, -1 for points far off
+    weights: Floats  # beta_0
+    slack: Floats  # (N,) see _fill_slacks
+    reach: Floats  # (1,) 0: not known
+    entry: Floats  # (3,) where the path entered the facet in hand
+    patience: npt.NDArray[np.int64]  # (2,) events to wait before the points nearby are tried again; length of the last wait
+    memory: npt.NDArray[np.uint8]  # for the record
+
+
+def make_near(data: Data, region: Region) -> tuple[Near, Data, Space]:
+    """Room for the points nearby; none if there are too few points for it to pay."""
+    n, d = data.rows.shape
+    size = NEARBY * max(1, d // 16)
+    size = size if 2 * size <= n else 0
+    near = data._replace(
+        rows=np.zeros((size, d)), columns=np.zeros((d, size)), point=np.zeros((4, size)), axis=np.zeros(size, np.int8)
+    )
+    points = Near(
+        np.zeros(size, np.int8), np.zeros(size, np.intp), np.full(n, -1), np.zeros(d), np.zeros(n), np.zeros(1),
+        np.zeros(3), np.zeros(2, np.int64), make_memory(),
+    )  # fmt: skip
+    return points, near, make_space(near, region)._replace(modular=np.zeros((0, d + 1), np.uint64))  # rows come and go
+
+
+@kernel
+def _is_in_reach(t, near):
+    """Are the weights at corner 0 within reach of beta_0, whatever the rounding?"""
+    v, tiny = t.corner[0, 0], (t.rows.shape[1] + 8) * UNIT
+    square, length, bound = 0.0, 0.0, 0.0
+    for c in range(3):
+        size = t.bound[LENGTH, c]
+        bound += (t.bound[ETA, c] + tiny * size) * (v[c] + v[3 + c]) + size * v[3 + c]
+    for j in range(near.weights.size):
+        b = near.weights[j]
+        x = t.column[BETA, P, j] * v[0] + t.column[BETA, Q, j] * v[1] + t.column[BETA, L, j] * v[2] - b * v[2]
+        square += x * x
+        length += b * b
+    bound += np.sqrt(length) * (v[5] + tiny * v[2])
+    return np.sqrt(square) + bound < (1.0 - 4.0 * tiny) * near.reach[0] * (v[2] - v[5])
+
+
+@kernel
+def _exit_nearby(t, near, line, goal):
+    """``find_exit`` with the points nearby: ASKING where that does not decide it, PUT_OFF where it is out of reach."""
+    if not solve_maps(t):
+        return ASKING, goal
+    tabulate_margin(t)
+    outcome, code = _attempt(t, line, goal)
+    if t.counts[REFINED] == 0 and (outcome == ASKING or (outcome == CLOSED and is_coarse(t.corner[0, 0]))):
+        refine(t)
+        outcome, code = _attempt(t, line, goal)
+    if outcome == CLOSED and not _is_in_reach(t, near):
+        return PUT_OFF, goal
+    if outcome != CLOSED or is_coarse(t.corner[0, 0]):
+        return ASKING, goal
+    return CLOSED, code
+
+
+@kernel
+def _fill_slacks(t, near):
+    """For each point how far the weights may move from beta_0 before it can change its set."""
+    slack, length = near.slack, 0.0
+    slack[:] = 0.0
+    for j in range(near.weights.size):
+        b = near.weights[j]
+        length += b * b
+        column = t.columns[j]
+        for i in range(slack.size):
+            slack[i] += b * column[i]
+    error = (near.weights.size + 8) * UNIT * np.sqrt(length)
+    for i in range(slack.size):
+        g = slack[i] - (1.0 + t.jitter * t.point[TARGET_LO, i])
+        g = g if t.state[i] == OUTSIDE else -g
+        slack[i] = -np.inf if t.state[i] == MARGIN else (g - 8.0 * UNIT) / t.point[NORM, i] - error
+
+
+@kernel
+def _count_below(values, bound):
+    count = 0
+    for i in range(values.size):
+        count += values[i] < bound
+    return count
+
+
+@kernel
+def _choose_reach(slack, size):
+    """A reach that leaves about as many points nearby as there is room for, and not more; 0 if that is none."""
+    low, high = 0.0, 0.0
+    for i in range(slack.size):
+        high = max(high, slack[i])
+    if not high < np.inf or _count_below(slack, high) <= size:
+        return high if high < np.inf else 0.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2.0
+        if _count_below(slack, middle) <= size:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+HALVINGS = 24
+"""Of the range of slacks, to find a reach."""
+
+
+@kernel
+def _look_around(t, s, maps, v, near):
+    """Find the points nearby anew, with beta_0 from the maps of the facet in hand at a corner v of it, for the task s."""
+    near.reach[0] = 0.0
+    if not v[2] > 0.0:
+        return
+    for j in range(near.weights.size):
+        near.weights[j] = (maps[P, j] * v[0] + maps[Q, j] * v[1] + maps[L, j] * v[2]) / v[2]
+    _fill_slacks(t, near)
+    slack, size = near.slack, near.which.size
+    reach = _choose_reach(slack, size)
+    spare = size - _count_below(slack, reach)  # room for some that are further off
+    if not reach > 0.0 or spare < 0:
+        return
+    n, s.counts[KEPT] = 0, 0
+    for i in range(slack.size):
+        near.place[i] = -1
+        if slack[i] < reach or spare > 0:
+            spare -= not slack[i] < reach
+            near.which[n], near.place[i], near.state[n], s.axis[n] = i, n, t.state[i], t.axis[i]
+            for j in range(t.rows.shape[1]):
+                s.rows[n, j] = s.columns[j, n] = t.rows[i, j]
+            for j in range(4):
+                s.point[j, n] = t.point[j, i]
+            for j in range(t.unit.shape[0]):
+                s.unit[j, n] = t.unit[j, i]
+            for j in (PER_NORM, JITTERS, AXES):
+                s.single[j, n] = t.single[j, i]
+            n += 1
+    near.reach[0] = reach
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# From facet to facet
+
+
+class Steps(NamedTuple):
+    """Events in a row."""
+
+    code: npt.NDArray[np.int64]
+    corner: Floats  # (n, 3) where the event is
+    coarse: npt.NDArray[np.bool_]  # corners that even double-double does not know well
+    memory: npt.NDArray[np.uint8]  # for the record
+
+
+def _make_steps(n: int) -> Steps:
+    """Room for n events."""
+    return Steps(np.empty(n, np.int64), np.empty((n, 3)), np.empty(n, bool), make_memory())
+
+
+@kernel
+def _be_patient(near, success):
+    """Where the points nearby did not do, because too many are tied, wait ever longer before they are tried again."""
+    if success:
+        near.patience[1] = 0
+    else:
+        near.reach[0] = 0.0
+        near.patience[1] = min(2 * near.patience[1] + 1, LONGEST)
+        near.patience[0] = near.patience[1]
+
+
+@kernel
+def _record(t, corner, code, near, out, n):
+    """Write an event down and cross it."""
+    out.code[n] = code
+    out.coarse[n] = is_coarse(corner)
+    for c in range(3):
+        out.corner[n, c] = corner[c]
+        near.entry[c] = corner[c]
+    move(t.rows, t.point, t.axis, t.state, t.pull, code)
+    place = near.place[code >> 1]
+    if place >= 0:
+        cross(near.state, 2 * place + (code & 1))
+
+
+@caller
+def _follow(data, region, space, near_data, near_space, near, out, state, drift, line, goal, answers, n):
+    """Walk on from event n until the goal (CLOSED), the end of the buffers (PUT_OFF) or questions (ASKING)."""
+    t, s = make_task(data, region, space), make_task(near_data, region, near_space)
+    near, out = make_record(near, near.memory), make_record(out, out.memory)
+    t.state, s.state = state, near.state
+    s.pull = t.pull
+    t.drift, s.drift = drift, drift
+    t.answers, s.answers = answers, answers[:0]
+    for tally in (t.tally, s.tally):
+        tally[N_REFINED], tally[N_ZERO] = 0, 0
+    axis = t.side_axis[-1 - line]
+    while n + 1 < out.code.size:
+        outcome, code, corner = ASKING, goal, s.corner[0, 0]
+        if near.reach[0] > 0.0:
+            outcome, code = _exit_nearby(s, near, line, goal)
+            if outcome == PUT_OFF:
+                _look_around(t, s, s.column[BETA], near.entry, near)
+                outcome, code = _exit_nearby(s, near, line, goal)
+            if code >= 0:
+                code = 2 * near.which[code >> 1] + (code & 1)
+            _be_patient(near, outcome == CLOSED)
+        if outcome != CLOSED:
+            outcome, code = find_exit(t, line, goal)
+            corner = t.corner[0, 0]
+            if outcome == CLOSED and code != goal and near.which.size > 0:
+                near.patience[0] -= 1
+                if near.patience[0] < 0:
+                    _look_around(t, s, t.column[BETA], corner, near)
+        if outcome != CLOSED or code == goal:
+            return outcome, n
+        if n > 0 and code == out.code[n - 1]:
+            return BROKEN, n
+        _record(t, corner, code, near, out, n)
+        n += 1
+        if t.axis[code >> 1] == axis:
+            _record(t, corner, code ^ 1, near, out, n)
+            n += 1
+        t.answers = answers[:0]
+    return PUT_OFF, n
+
+
+class Walker:
+    """Walks along some lines (k, 3) of homogeneous costs; line j has the code -1 - j."""
+
+    def __init__(self, problem: Problem, lines: Floats, limit: Limit = NEVER) -> None:
+        axis = {(1.0, 0.0, 0.0): P, (0.0, 1.0, 0.0): Q, (0.0, 0.0, 1.0): L}
+        kinds = np.array([axis.get(tuple(h), -1) for h in lines.tolist()], dtype=np.int8)
+        self.data = problem.data
+        self.region = Region(lines, lines, kinds, np.arange(len(lines)))
+        self.space = make_space(self.data, self.region)
+        self.near, self.near_data, self.near_space = make_near(self.data, self.region)
+        self.exact = ExactProblem(self.data, self.region)
+        self.stop_at(limit)
+        self.pace = Pace(FIRST_EVENTS, STRIDE)
+        self.n_refined = 0
+        self.n_zero = 0
+        self.n_exact = 0
+
+    def stop_at(self, limit: Limit) -> None:
+        """Walk on from now on to this limit."""
+        self.limit = self.exact.limit = limit
+
+    def follow(self, state: States, line: int, goal: int, rough: bool = False) -> Iterator[Steps]:
+        """Walk along a line to its corner with another one; ``state`` is changed, and is right whenever this yields.
+
+        It yields after ``STRIDE`` events, or after some time. It raises Stopped if the walker's limit says so. If a ``rough``
+        idea of where the events are is enough, no exact arithmetic is done for it.
+        """
+        self.near.reach[0] = 0.0
+        pull_of(self.data, state, self.space.pull)
+        self.answers = np.empty((0, 5), dtype=np.intp)  # for the facet in hand
+        total, outcome = 0, PUT_OFF
+        while outcome == PUT_OFF:
+            before = state.copy()
+            steps = _make_steps(STRIDE - total % STRIDE + (STRIDE if total % STRIDE == STRIDE - 1 else 0))
+            n, outcome = self._stride(state, steps, line, goal, total)
+            if outcome not in (CLOSED, PUT_OFF):
+                margin, inside = (np.flatnonzero(state == k).tolist() for k in (MARGIN, INSIDE))
+                what = f"a path broke off (outcome {outcome}) in the facet with margin {margin}, inside {inside}"
+                raise impossible(self.data, what)
+            if not rough:
+                self._settle(before, steps, line, n)
+            total += n
+            yield Steps(steps.code[:n], steps.corner[:n], steps.coarse[:n], steps.memory)
+
+    def _stride(self, state: States, steps: Steps, line: int, goal: int, total: int) -> tuple[int, int]:
+        """Walk on, after so many events in total, until there is no more room for steps, or for some time.
+
+        Returns the number of steps and the outcome.
+        """
+        n, room, begin = 0, steps.code.size, time.monotonic()
+        drift = drift_of(self.data, state.size + total + room)
+        while n + 1 < room and (n == 0 or time.monotonic() - begin < TICK):
+            self.limit.check()
+            known, end = n, min(n + 1 + self.pace.start(), room)
+            some = Steps(steps.code[:end], steps.corner[:end], steps.coarse[:end], steps.memory)
+            outcome, n = _follow(
+                self.data, self.region, self.space, self.near_data, self.near_space, self.near, some, state, drift,
+                -1 - line, -1 - goal, self.answers, n,
+            )  # fmt: skip
+            self.pace.stop(n - known)
+            self.n_refined += int(self.space.tally[N_REFINED] + self.near_space.tally[N_REFINED])
+            self.n_zero += int(self.space.tally[N_ZERO] + self.near_space.tally[N_ZERO])
+            if outcome not in (ASKING, PUT_OFF):
+                return n, outcome
+            self.answers = self.answers[: len(self.answers) if n == known else 0]
+            if outcome == ASKING:
+                asked = self.space.asked[: self.space.tally[N_ASKED]]
+                self.answers = more_answers(self.answers, answer(self.exact, state, asked))
+                self.n_exact += asked.shape[0]
+        return n, PUT_OFF
+
+    def holds(self, state: States, line: int, goal: int) -> bool:
+        """Does the facet of a partition certainly hold the corner of two lines? False if this takes exact arithmetic.
+
+        A walk there has no events then, and all scores are on their side: a walk does not look at score lines that cannot be
+        edges of a facet, but this may not be the partition of one.
+        """
+        self.near.reach[0] = 0.0
+        pull_of(self.data, state, self.space.pull)
+        outcome, n = _follow(
+            self.data, self.region, self.space, self.near_data, self.near_space, self.near, _make_steps(2), state.copy(),
+            drift_of(self.data, state.size), -1 - line, -1 - goal, np.empty((0, 5), dtype=np.intp), 0,
+        )  # fmt: skip
+        if outcome != CLOSED or n > 0:
+            return False
+        return bool(self.space.counts[SIZE] < self.data.rank - 1) or self._scores_hold(state)
+
+    def _scores_hold(self, state: States) -> bool:
+        """Are all scores at corner 0 of the facet in hand on their side of the target, beyond doubt?"""
+        point, space = self.data.point, self.space
+        v, e = space.corner[0, 0, :3], space.corner[0, 0, 3:]
+        size, tiny = space.bound[LENGTH, :3], (self.data.rows.shape[1] + 8) * UNIT
+        bound = (space.bound[ETA, :3] + tiny * size) @ (v + e) + size @ e  # on the error of the weights
+        score = self.data.rows @ (v @ space.column[BETA, :3]) - (1.0 + point[TARGET_LO]) * v[2]
+        score = np.where(state == OUTSIDE, score, -score)
+        sure = score > point[NORM] * bound + 8.0 * UNIT * v[2] + 2.0 * e[2]
+        return bool(np.all(sure | (state == MARGIN)))
+
+    def finish(self, state: States, line: int, goal: int) -> None:
+        """The same, where only the partition at the end is asked for."""
+        for _ in self.follow(state, line, goal, rough=True):
+            pass
+
+    def _settle(self, state: States, steps: Steps, line: int, n: int) -> None:
+        """Corners that double-double does not know well, from exact arithmetic."""
+        done = 0
+        for k in np.flatnonzero(steps.coarse[:n]):
+            for code in steps.code[done:k].tolist():
+                state = crossed(state, code)
+            done = int(k)
+            codes = [-1 - line, int(steps.code[k])]
+            corner = rounded(ExactFacet(self.exact, state).corners(codes))[0]
+            steps.corner[k] = np.where(steps.corner[k] == 0.0, 0.0, np.maximum(corner, 0.0))
+            self.n_exact += 1
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Lines of homogeneous costs
+
+
+def tidy(line: Floats) -> Floats:
+    """The same line with its largest entry near 1 in size; an axis is exactly (1, 0, 0) or (0, 1, 0)."""
+    if np.count_nonzero(line) == 1:
+        return np.array(line != 0.0, dtype=float)
+    scaled: Floats = np.ldexp(line, -int(np.frexp(np.abs(line).max())[1])) + 0.0
+    return scaled
+
+
+def line_between(a: Floats, b: Floats) -> Floats:
+    """The line through two costs."""
+    return tidy(np.cross(a, b))
+
+
+def line_across(line: Floats, c: Floats) -> Floats:
+    """A line that crosses another one at costs c: an axis if c is on it, else that of one cost, the one that changes more."""
+    p, q, l = c.tolist()
+    fix_p, fix_q = tidy(np.array([l, 0.0, -p])), tidy(np.array([0.0, l, -q]))
+    if line[Q] == line[L] == 0.0:  # along the axis p = 0
+        return fix_q
+    if line[P] == line[L] == 0.0:
+        return fix_p
+    if p == 0.0 or q == 0.0:
+        return fix_p if p == 0.0 else fix_q
+    return fix_p if abs(line[Q]) * q >= abs(line[P]) * p else fix_q
+
+
+def state_at(problem: Problem, C_pos: float, C_neg: float, limit: Limit = NEVER) -> States:
+    """Partition of a facet at finite costs: a guess that is certainly right, or else the end of the ray to them."""
+    return _state_at(problem, problem.homogeneous(np.array([C_pos]), np.array([C_neg]))[0], limit)
+
+
+def states_below(problem: Problem, c: Floats, limit: Limit = NEVER) -> Iterator[States]:
+    """The partitions at costs that are smaller than given large ones (3,), where the jitter does no harm."""
+    for smaller in smaller_costs(c):
+        yield _state_at(problem, smaller, limit)
+
+
+def _state_at(problem: Problem, c: Floats, limit: Limit) -> States:
+    """The same at homogeneous costs (3,)."""
+    state = np.full(problem.n_points, INSIDE, dtype=np.int8)
+    if c[P] == c[Q] == 0:
+        return state
+    line = tidy(np.array([c[Q], -c[P], 0.0]))
+    walker = Walker(problem, np.array([line, line_across(line, c)]), limit)
+    with limit_blas():
+        guessed = guess(problem.data, c, limit)
+    if guessed is not None and walker.holds(guessed, 0, 1):
+        return guessed
+    walker.finish(state, 0, 1)
+    return state

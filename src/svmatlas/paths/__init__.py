@@ -1,0 +1,1 @@
+"""Rays and segments: all models along a line, without a map."""

@@ -1,0 +1,71 @@
+"""The tree of folders: each room imports only from the rooms before it, and no module imports one that imports it."""
+
+from __future__ import annotations
+
+import ast
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import svmatlas
+
+ROOMS = ["version", "support", "engine", "data", "models", "atlas", "paths", "choose", "estimators", "show", "cli"]
+"""In the order in which data walk through them. (``plot`` and ``scoring`` are public names of modules in these.)"""
+
+SOURCE = Path(svmatlas.__file__).parent
+
+
+def is_for_types(node):
+    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
+def imports_of(path):
+    """Modules of the package that a module imports, at any depth; not those that only annotations name."""
+    tree, found = ast.parse(path.read_text()), set()
+    for_types = {id(inner) for node in ast.walk(tree) if is_for_types(node) for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("svmatlas."):
+            found.add(node.module)
+        elif isinstance(node, ast.ImportFrom) and node.module == "svmatlas":
+            found |= {f"svmatlas.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names if alias.name.startswith("svmatlas.")}
+    return found
+
+
+def name_of(path):
+    return ".".join(["svmatlas", *path.relative_to(SOURCE).with_suffix("").parts]).removesuffix(".__init__")
+
+
+GRAPH = {name_of(path): imports_of(path) for path in SOURCE.rglob("*.py")}
+INNER = sorted(name for name in GRAPH if name.count(".") == 2)
+
+
+def room_of(module):
+    return ROOMS.index(module.split(".")[1])
+
+
+@pytest.mark.parametrize("module", INNER)
+def test_rooms_import_only_from_rooms_before_them(module):
+    assert [name for name in GRAPH[module] if room_of(name) > room_of(module)] == []
+
+
+def test_there_are_no_cycles():
+    order = list(TopologicalSorter(GRAPH).static_order())
+    assert set(INNER) <= set(order)
+
+
+def test_each_room_is_listed():
+    assert {name.split(".")[1] for name in INNER} == set(ROOMS) - {"version"}
+
+
+@pytest.mark.parametrize("module", INNER)
+def test_no_private_name_is_imported(module):
+    path = SOURCE.joinpath(*module.split(".")[1:]).with_suffix(".py")
+    nodes = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+    assert [
+        a.name for n in nodes if (n.module or "").startswith("svmatlas") for a in n.names if a.name[0] == "_" != a.name[1]
+    ] == []
