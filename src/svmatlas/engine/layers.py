@@ -479,21 +479,21 @@ def _close_ringed(task, arena, f, hints):
         for c in range(3):
             corner[0, j, c] = arena.corner[told, c]
     task.tally[N_CORNERS] = n
-    far = is_far(corner[0], n)
-    if not far and not is_suspect(corner[0], n):
+    for j in range(n):
+        edge[0, SIGN, j] = edge[0, CODE, j] >= 0 and _is_on_margin(arena, f, edge[0, CODE, j] >> 1)
+    if _is_between_tied(task, arena.margin[f], edge[0, CODE, :n], edge[0, SIGN]):
+        arena.kind[arena.counts[DONE]] = TIE
+        return CLOSED
+    if not is_far(corner[0], n) and not is_suspect(corner[0], n):
         n_clear, n_near, entering = 0, 0, False
         for j in range(n):
             n_clear += not arena.crowded[hints[edge[0, HINT, j], 2]]
             n_near += corner[0, j, L] > THIN
         for j in range(n if n_near <= 2 else 0):
-            entering = entering or (edge[0, CODE, j] >= 0 and not _is_on_margin(arena, f, edge[0, CODE, j] >> 1))
+            entering = entering or (edge[0, CODE, j] >= 0 and edge[0, SIGN, j] == 0)
         arena.kind[arena.counts[DONE]] = _kind_of(task, arena.margin[f], n_clear == n_near, entering)
         return CLOSED
     arena.kind[arena.counts[DONE]] = TIE
-    for j in range(n):
-        edge[0, SIGN, j] = edge[0, CODE, j] >= 0 and _is_on_margin(arena, f, edge[0, CODE, j] >> 1)
-    if not far and _is_between_tied(task, arena.margin[f], edge[0, CODE, :n], edge[0, SIGN]):
-        return CLOSED
     _take_up(task, arena, f)
     gather(task)
     return CLOSED if vanishes(task) else EMPTY
@@ -907,8 +907,8 @@ def _is_coarse_or_tie(task):
 
 
 @caller
-def _judge(data, region, space, states, drift, at, code, margin, far, tie, coarse):
-    """See whether facets with known edges, thin or ``far`` ones, are ties; of ``coarse`` ones only integers can tell."""
+def _judge(data, region, space, states, drift, at, code, margin, suspect, tie, coarse):
+    """See whether facets with known edges are ties: by structure, or if ``suspect``; of ``coarse`` ones only integers tell."""
     task = make_task(data, region, space)
     task.drift = drift
     edge = task.edge
@@ -920,8 +920,8 @@ def _judge(data, region, space, states, drift, at, code, margin, far, tie, coars
         margin[P], margin[Q] = 0, 0
         for i in range(state.size):
             margin[data.axis[i]] += state[i] == MARGIN
-        tie[f] = not far[f] and _is_between_tied(task, margin, edge[0, CODE, :n], edge[0, SIGN])
-        if tie[f]:
+        tie[f] = _is_between_tied(task, margin, edge[0, CODE, :n], edge[0, SIGN])
+        if tie[f] or not suspect[f]:
             continue
         task.state, task.tally[N_CORNERS] = state, n
         sum_pull(data.rows, data.point, data.axis, state, task.pull)
@@ -1138,12 +1138,12 @@ class Engine:
         return work.finish(work.run())
 
     def judge(
-        self, region: Region, states: States, far: npt.NDArray[np.bool_], at: Ints, code: Int32, limit: Limit = NEVER
+        self, region: Region, states: States, suspect: npt.NDArray[np.bool_], at: Ints, code: Int32, limit: Limit = NEVER
     ) -> npt.NDArray[np.bool_]:
-        """Which of some whole facets with given edges, thin ones or far ones, are ties."""
-        tie, coarse, margin = np.zeros(len(states), dtype=bool), np.zeros_like(far), np.zeros(2, dtype=np.int32)
+        """Which of some whole facets with given edges are ties; only those that are suspect can be so up to rounding."""
+        tie, coarse, margin = np.zeros(len(states), dtype=bool), np.zeros_like(suspect), np.zeros(2, dtype=np.int32)
         space, drift = make_space(self.data, region), drift_of(self.data, states.shape[1])
-        _judge(self.data, region, space, states, drift, at, code, margin, far, tie, coarse)
+        _judge(self.data, region, space, states, drift, at, code, margin, suspect, tie, coarse)
         if coarse.any():
             problem = self.exact_in(region, limit)
             for f in np.flatnonzero(coarse):

@@ -1707,10 +1707,10 @@ def _is_between_tied(t):
 @kernel
 def is_tie(t):
     """Does the facet just closed owe its extent to the jitter: 1 or 0, or UNKNOWN if only exact arithmetic can tell?"""
-    if not is_suspect(t.corner[0], t.tally[N_CORNERS]):
-        return 0
     if t.counts[ANCHOR] >= 0 and _is_between_tied(t):
         return 1
+    if not is_suspect(t.corner[0], t.tally[N_CORNERS]):
+        return 0
     if vanishes(t):
         t.tally[N_ZERO] += 1
         return 1
