@@ -67,7 +67,9 @@ def _read(module: str) -> tuple[str, list[str], bool]:
 
 @cache
 def _stamp(module: str) -> bytes:
-    """Digest of the sources of a module and of all modules with kernels that it imports, and of versions; OSError without one.
+    """Digest of the sources of a module and of all modules with kernels that it imports, and of versions.
+
+    Raises OSError without a source.
 
     A kernel takes nothing from modules without kernels, so that these may change.
     """
@@ -80,7 +82,9 @@ def _stamp(module: str) -> bytes:
             if has_kernels:
                 digests[name] = digest
                 waiting += imports
-    return hashlib.sha256(repr((numba.__version__, llvmlite.__version__, sorted(digests.items()))).encode()).digest()
+    checks = config.BOUNDSCHECK  # type: ignore[attr-defined]
+    versions = numba.__version__, llvmlite.__version__, checks
+    return hashlib.sha256(repr((versions, sorted(digests.items()))).encode()).digest()
 
 
 def _folders(source: Path) -> list[Path]:
