@@ -21,6 +21,7 @@ from svmatlas.engine.compiled import caller, entry, kernel, owner
 from svmatlas.engine.facet import CUT, Region
 from svmatlas.engine.layers import (
     CROWDED,
+    FAR,
     OPEN,
     TIE,
     UNSURE,
@@ -33,7 +34,7 @@ from svmatlas.engine.layers import (
     number_names,
     states_of,
 )
-from svmatlas.engine.polygon import is_far, is_suspect
+from svmatlas.engine.polygon import THIN, is_far, is_suspect
 from svmatlas.support.stopping import NEVER, Limit, Stopped
 
 Floats = npt.NDArray[np.float64]
@@ -133,8 +134,7 @@ class Joiner:
         split = Split(mesh, flips, kind[order], start)
         joined = order >= n_pieces
         del order, at, kind, place, corner, around, now, one
-        doubtful = np.flatnonzero(joined | (split.kind >= UNSURE))
-        self._judge_all(pool, doubtful, split, limit)
+        self._judge_all(pool, np.flatnonzero(joined | (split.kind >= UNSURE)), split, limit)
         return split._replace(mesh=mesh._replace(vertices=_join_at_infinity(mesh)))
 
     def _stitch(self) -> Int32:
@@ -175,17 +175,18 @@ class Joiner:
         return int(now[number + known[0]]), facets.state(int(known[0]))
 
     def _judge_all(self, pool: Executor, doubtful: Ints, split: Split, limit: Limit) -> None:
-        """Whether some facets are ties, seen as a whole. Facets that are none and were taken for ties may be crowded."""
+        """Whether some facets are ties, seen as a whole."""
         mesh = split.mesh
 
         def judge(facets: Ints) -> None:
             suspect = _suspects(facets, mesh.facet_at, mesh.vertices, mesh.facet_vertices)
             own, edges = take_lists(mesh.facet_at, mesh.facet_edges, facets)
-            unsure = suspect | (split.kind[facets] == TIE) | (split.kind[facets] >= UNSURE)
+            kind = split.kind[facets]
             with suppress(Stopped):
                 limit.check()
                 tie = self.engine.judge(self.region, split.states(facets), suspect, own, mesh.edge_code[edges], limit)
-                split.kind[facets] = np.where(tie, TIE, np.where(unsure, CROWDED, split.kind[facets]))
+                known = (suspect == 0) & (kind != TIE) & (kind < UNSURE)
+                split.kind[facets] = np.where(tie, TIE, np.where(known, kind, CROWDED))
 
         parts = np.array_split(doubtful, doubtful.size // PART + 1)  # one at least, so that the first map compiles all
         for _ in pool.map(judge, parts):
@@ -518,8 +519,8 @@ def _put_down(which, at, place, around, corner, walk, mesh):
 
 @entry
 def _suspects(facets, at, corner, places):
-    """Which of some facets may be ties up to rounding. Corner k of all facets is corner[places[k]]."""
-    out = np.zeros(facets.size, np.bool_)
+    """Which of some facets are thin, 1, or FAR. Corner k of all facets is corner[places[k]]."""
+    out = np.zeros(facets.size, np.int8)
     for j in range(facets.size):
         f = facets[j]
         n = at[f + 1] - at[f]
@@ -527,7 +528,7 @@ def _suspects(facets, at, corner, places):
         for k in range(n):
             for c in range(3):
                 polygon[k, c] = corner[places[at[f] + k], c]
-        out[j] = is_far(polygon, n) or is_suspect(polygon, n)
+        out[j] = FAR if is_far(polygon, n) else is_suspect(polygon, n, THIN)
     return out
 
 
