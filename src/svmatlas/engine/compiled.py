@@ -27,13 +27,14 @@ from functools import cache, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import llvmlite
 import numba
 import numpy as np
 from numba import config, njit
 from numba.extending import intrinsic
+
+from svmatlas.support.writing import replacing
 
 try:
     if os.environ.get("SVMATLAS_PLAIN"):
@@ -153,19 +154,14 @@ class _Store:
         self._warn(why)
 
     def _write(self, path: Path, data: bytes) -> None:
-        """Write a file whole or not at all. Whoever may read the source may read kernels beside it, whatever the umask."""
-        shared = path.parent.parent == self.source.parent
+        """Write a file. Whoever may read the source may read kernels beside it, whatever the umask."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.{uuid4().hex[:16]}")
-        try:
+        with replacing(path) as draft:
             draft.write_bytes(data)
-            if shared:
+            if path.parent.parent == self.source.parent:
                 draft.chmod(self.source.stat().st_mode & 0o666)
                 with suppress(OSError):  # of another owner
                     path.parent.chmod(self.source.parent.stat().st_mode & 0o777)
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
 
     def _warn(self, why: str) -> None:
         """Say that other processes will have to compile again; once."""
