@@ -137,7 +137,7 @@ class _Store:
         with suppress(OSError):
             stamp = _stamp(self.module)
             paths = [path for folder in _folders(self.source) for path in folder.glob(f"{self.name}-*.nbc")]
-            return any(_cut(path.read_bytes())[0] == stamp for path in paths)
+            return any(_head(path) == stamp for path in paths)
         return False
 
     def save(self, kind: str, data: bytes) -> None:
@@ -173,6 +173,12 @@ class _Store:
                 RuntimeWarning,
                 stacklevel=2,
             )
+
+
+def _head(path: Path) -> bytes:
+    """The stamp of a file."""
+    with path.open("rb") as file:
+        return file.read(32)
 
 
 def _cut(data: bytes) -> tuple[bytes, bytes, bytes]:
