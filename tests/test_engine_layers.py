@@ -9,9 +9,25 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from svmatlas.engine import arena as arenas
-from svmatlas.engine import clipping, layers, names, polygon, waiting
-from svmatlas.engine.arena import CLOSED_SINCE, END, FRONT, LAST, LAYERED, LONE, NAMED, OTHER, RINGED, SAME, TOLD
+from svmatlas.engine import clipping, layers, names, polygon, waiting, workspace
+from svmatlas.engine.arena import (
+    CLOSED_SINCE,
+    CROWD,
+    END,
+    FRONT,
+    LAST,
+    LAYERED,
+    LONE,
+    NAMED,
+    OTHER,
+    RINGED,
+    SAME,
+    SEATS,
+    TOLD,
+    cross,
+    make_arena,
+    move,
+)  # fmt: skip
 from svmatlas.engine.facet import sum_pull
 from svmatlas.engine.record import make_record
 from svmatlas.engine.scores import weights_at
@@ -22,11 +38,11 @@ from tests.engine import Exact, gaussian, partitions, take, task_of
 @pytest.fixture
 def arena():
     """Room for a few facets, all of which are named and wait in no queue."""
-    made = make_record(arenas.make_arena(64, 5, 2, False, np.zeros(0, np.uint8)), None)
-    for array in (made.counts, made.table_key, made.holders, made.met):
+    made = make_record(make_arena(64, 5, 2, False, np.zeros(0, np.uint8)), None)
+    for array in (made.counts, made.table_key, made.holders, made.corner_counts):
         array.fill(0)
     made.counts[LAST], made.counts[NAMED] = -1, 64
-    made.last_told.fill(-1)
+    made.corner_list_head.fill(-1)
     return made
 
 
@@ -41,7 +57,7 @@ def test_keys_depend_on_the_partition_only():
             code += random.randrange(2)
         else:
             code += state[code >> 1] == INSIDE
-        arenas.cross(state, code)
+        cross(state, code)
         key ^= words[code]
         assert key == names.key_of(state, words)
         assert seen.setdefault(state.tobytes(), key) == key
@@ -56,7 +72,7 @@ def test_moves_carry_the_pulls():
     sum_pull(data.rows, data.point, data.axis, state, pull)
     for code in [*range(0, 8, 2), *range(1, 8, 2)]:
         if state[code >> 1] in (MARGIN, INSIDE if code & 1 else OUTSIDE):
-            arenas.move(data.rows, data.point, data.axis, state, pull, code)
+            move(data.rows, data.point, data.axis, state, pull, code)
             sum_pull(data.rows, data.point, data.axis, state, true)
             assert np.allclose(pull.sum(axis=0), true.sum(axis=0), rtol=0, atol=1e-15)
 
@@ -111,7 +127,7 @@ def test_a_ring_of_corners_is_ready(arena):
         waiting.record_corner(arena, 7, a, b, number)
     assert arena.corner_counts[7].tolist() == [3, 0]
     assert waiting.dequeue(arena) == 7
-    hints = np.zeros((arena.CROWD, 3), np.int64)
+    hints = np.zeros((CROWD, 3), np.int64)
     n = waiting.known_corners_of(arena, 7, hints)
     assert sorted(map(tuple, hints[:n].tolist())) == sorted(corners)
 
@@ -131,7 +147,7 @@ def test_what_was_told_is_room_for_more(arena):
 
 
 def test_rows_that_none_needs_are_used_again(arena):
-    arena.counts[arena.SEATS] = 0
+    arena.counts[SEATS] = 0
     seats = [waiting._take_seat(arena) for _ in range(3)]
     arena.partition_row[:3], arena.holders[:3] = seats, 1
     waiting.release_row(arena, 1)
@@ -175,7 +191,7 @@ def test_the_neighbourhood_holds_wherever_it_says(arena):
     spread = np.array([[np.inf, -np.inf], [np.inf, -np.inf], [0.0, 0.0]])
     layers._spread(task, frame, spread)
     exact, checked = Exact(data, state), 0
-    for j in range(task.tally[layers.N_CORNERS]):
+    for j in range(task.tally[workspace.N_CORNERS]):
         v = task.corner[0, j, :3]
         if v[2] == 0:
             continue

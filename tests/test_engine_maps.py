@@ -7,7 +7,7 @@ import pytest
 
 import svmatlas
 from svmatlas.atlas import survey
-from svmatlas.engine import polygon, predicates, tile
+from svmatlas.engine import predicates, tile
 from tests import tiny
 from tests.canonical import canonical_map
 from tests.engine import gaussian
@@ -35,7 +35,7 @@ def test_signs_by_integers(monkeypatch):
     data = tiny.lattice()
     true = explore(*data, BOX)
     monkeypatch.setattr(predicates, "_sign_dd", answered)
-    monkeypatch.setattr(polygon, "sign_of_jitter", lambda t, k, a, b: polygon.UNKNOWN)
+    monkeypatch.setattr(predicates, "sign_of_jitter", lambda t, k, a, b: predicates.UNKNOWN)
     other = explore(*data, BOX)
     assert (other.n_facets, other.n_edges, other.n_vertices) == (true.n_facets, true.n_edges, true.n_vertices)
     assert np.allclose(other.vertices, true.vertices, atol=1e-12)
@@ -46,7 +46,7 @@ def answered(t, k, a, b):
     for row in t.answers:
         if row[0] == predicates.ASK_SIGN and row[3] == k and {row[1], row[2]} == {a, b}:
             return row[4]
-    return polygon.UNKNOWN
+    return predicates.UNKNOWN
 
 
 def test_places_are_found():
