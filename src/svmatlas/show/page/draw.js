@@ -5,7 +5,7 @@
 
 import { TABLES } from "./colors.js";
 
-const WIDE = 2048; // of the texture of values
+export const WIDE = 2048; // of the texture of values
 const SCALE_NUMBERS = { log: 0, linear: 1, triangle: 2 };
 
 const VERTEX = `#version 300 es
@@ -234,5 +234,3 @@ export class Painter {
     gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
   }
 }
-
-export { WIDE };

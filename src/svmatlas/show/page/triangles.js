@@ -126,10 +126,10 @@ function split(out, a, b, c, facet, tolerance, depth) {
   const count = (ab ? 1 : 0) + (bc ? 1 : 0) + (ca ? 1 : 0);
   if (count === 0) return out.add(a, b, c, facet);
   if (count === 3) return [again(a, ab, ca), again(ab, b, bc), again(ca, bc, c), again(ab, bc, ca)];
-  if (!ab && ca) return split(out, ...(bc ? [b, c, a] : [c, a, b]), facet, tolerance, depth); // turn: ab is split, and then bc
-  if (!ab) return split(out, b, c, a, facet, tolerance, depth);
+  const turned = (u, v, w) => split(out, u, v, w, facet, tolerance, depth); // so that ab is split, and if two are, bc
+  if (count === 1 ? bc : !ab) return turned(b, c, a);
+  if (count === 1 ? ca : !bc) return turned(c, a, b);
   if (count === 1) return [again(a, ab, c), again(ab, b, c)];
-  if (ca) return split(out, c, a, b, facet, tolerance, depth);
   return [again(a, ab, c), again(ab, bc, c), again(ab, b, bc)];
 }
 
