@@ -54,7 +54,8 @@ def gather(
     atlas: Atlas,
     selection: Selection | None = None,
     frontier: Frontier | None = None,
-    held_out: tuple[Any, Any] | None = None,
+    X_test: Any = None,
+    y_test: Any = None,
     region: Any = None,
     title: str | None = None,
 ) -> Contents:
@@ -64,13 +65,27 @@ def gather(
     if facets is not None and facets.size < atlas.n_facets:
         header["pictures"], pictures = _pictures(atlas, header["home"])
         arrays |= pictures
-    if held_out is not None:
-        arrays |= _held_out(atlas, *held_out)
+    if not (X_test is None and y_test is None):
+        arrays |= _held_out(atlas, X_test, y_test)
     if selection is not None:
         header["selection"], arrays["scores"] = _selection(selection)
     if frontier is not None:
         header["frontier"] = _frontier(frontier)
     return Contents(header, arrays)
+
+
+def gather_selection(selection: Selection, frontier: Frontier | None = None, title: str | None = None) -> Contents:
+    """A selection, with its frontier, without any atlas."""
+    facts, scores = _selection(selection)
+    header = {
+        "version": 1, "complete": True, "totalFacets": 0, "nLayers": 0, "nRows": 0, "nFeatures": 0, "costExponent": 0,
+        "region": _bounded(selection._overlay.bounds), "classes": [str(label) for label in selection.classes_],
+        "home": facts["limits"], "selection": facts, "title": title or "svmatlas",
+    }  # fmt: skip
+    if frontier is not None:
+        header["frontier"] = _frontier(frontier)
+    none = {name: np.empty(0) for name in ("vertexP", "vertexQ", "vertexL", "weight")}
+    return Contents(header, {**none, "point": _int32(np.empty(0)), "scores": scores})
 
 
 def _facts(atlas: Atlas) -> dict[str, Any]:

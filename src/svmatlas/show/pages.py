@@ -13,7 +13,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from svmatlas.show.contents import Contents, gather
+from svmatlas.show.contents import Contents, gather, gather_selection
 from svmatlas.show.packing import pack
 from svmatlas.support.writing import check_goal, replacing
 
@@ -71,8 +71,7 @@ def write_page(
 ) -> None:
     """Write the page of an atlas; see :meth:`svmatlas.Atlas.page`."""
     check_goal(path)
-    held_out = None if X_test is None and y_test is None else (X_test, y_test)
-    _write(path, gather(atlas, selection, frontier, held_out, region, title))
+    _write(path, gather(atlas, selection, frontier, X_test, y_test, region, title))
 
 
 def write_selection(selection: Selection, path: PathLike, frontier: Frontier | None = None, title: str | None = None) -> None:

@@ -12,7 +12,7 @@ import { locate } from "./locate.js";
 import { Overlay } from "./overlay.js";
 import { PIN_NAMES, comparison, modelCard, pythonOf } from "./panel.js";
 import { PIN_COLORS } from "./colors.js";
-import { SCALES, bend, boxOf, costsAt, fromPixel, homeView, makeScale } from "./plane.js";
+import { SCALES, bend, boxOf, costsAt, fromPixel, halfPlanes, homeView, makeScale } from "./plane.js";
 import { confusion, predictions, scoresOf } from "./scores.js";
 import { modelAt } from "./solve.js";
 import { alongCurve, facetsIn, layOut, ringOf, triangulate } from "./triangles.js";
@@ -21,6 +21,8 @@ import { unpack } from "./unpack.js";
 
 const CHORD = 0.3; // pixels that a drawn facet may be off
 const FINE = 60000; // facets in view up to which they are drawn anew, as exactly as the zoom asks for, with their edges
+const AROUND = 0.5; // what is drawn beside the home view, as a share of it; further out only what is drawn anew
+const FURTHEST = 2; // zoom from home
 const CHUNK = 2048; // facets that are drawn or left out together
 const TURN = 10; // milliseconds of work on values between frames
 const CLOSER = 1.25; // one step of zoom
@@ -43,7 +45,12 @@ export class App {
     this.setScale("log");
     this.setColor(this.quantities[0].id);
     this.listen();
-    this.apply(hooks.link === undefined ? {} : readLink(hooks.link));
+    this.setTheme(this.theme);
+  }
+
+  // After the first picture: models need the neighbours of all facets.
+  begin() {
+    this.apply(this.hooks.link === undefined ? {} : readLink(this.hooks.link));
   }
 
   // Elements
@@ -85,6 +92,7 @@ export class App {
 
   facts() {
     const { totalFacets, nFacets, nLayers, nRows, nFeatures, classes, complete } = this.atlas;
+    if (!totalFacets) return `C+ is the cost of errors on “${classes[1]}”, C− on “${classes[0]}”.`;
     const held = nFacets < totalFacets ? ` This page holds ${nFacets.toLocaleString("en")} of them; the rest is a picture in pixels.` : "";
     return `${totalFacets.toLocaleString("en")} facets in ${nLayers} layers${complete ? "" : ", not all of the plane"}; ${nRows} rows, ${nFeatures} columns. C+ is the cost of errors on “${classes[1]}”, C− on “${classes[0]}”.${held}`;
   }
@@ -106,9 +114,10 @@ export class App {
     this.view = homeView(this.scale, this.size.width, this.size.height);
     const { atlas, scale } = this;
     this.layout = layOut(atlas, scale);
-    const order = alongCurve(this.layout, boxOf(this.view, this.size));
+    const order = alongCurve(atlas, this.layout, boxOf(this.view, this.size));
     if (this.base) this.painter.unload(this.base.loaded);
-    const made = triangulate(atlas, scale, this.layout, order, CHORD * this.view.step);
+    const [box, tolerance] = [boxOf(this.view, this.size, AROUND), CHORD * this.view.step];
+    const made = triangulate(atlas, order, { scale, layout: this.layout, box, tolerance });
     this.base = { loaded: this.painter.load(made), chunks: this.chunks(order, made.starts) };
     this.dropFine();
     this.changed();
@@ -172,7 +181,7 @@ export class App {
       if (place.every(Number.isFinite)) Object.assign(this.view, { x: place[0], y: place[1] });
     }
     this.model = modelAt(this.atlas, ...costs);
-    this.hooks.changed?.(costs, this.model ? this.model.number : -1);
+    this.hooks.changed?.(costs);
     this.changed();
   }
 
@@ -232,7 +241,7 @@ export class App {
 
   zoom(factor, px = this.size.width / 2, py = this.size.height / 2) {
     const [x, y] = fromPixel(this.view, this.size, px, py);
-    const step = this.view.step * factor;
+    const step = Math.min(this.view.step * factor, FURTHEST * homeView(this.scale, this.size.width, this.size.height).step);
     this.view = { step, x: x - (px - this.size.width / 2) * step, y: y + (py - this.size.height / 2) * step };
     this.changed();
   }
@@ -475,21 +484,22 @@ export class App {
     this.dropFine();
     this.tooMany = facets.length > FINE ? { step, box } : null;
     if (this.tooMany || !facets.length) return;
-    const made = triangulate(this.atlas, this.scale, this.layout, facets, CHORD * step);
+    const made = triangulate(this.atlas, facets, { scale: this.scale, layout: this.layout, box, tolerance: CHORD * step });
     const area = this.size.width * this.size.height;
-    const lines = facets.length < area / 60 ? this.painter.load(this.edgesOf(facets)) : null;
+    const lines = facets.length < area / 60 ? this.painter.load(this.edgesOf(facets, box)) : null;
     this.fine = { loaded: this.painter.load(made), lines, box, step };
     this.changed();
   }
 
   // The borders of some facets as lines, each with ends (place, facet).
-  edgesOf(facets) {
+  edgesOf(facets, box) {
     const places = [];
+    const planes = halfPlanes(this.scale, box);
     const far = (x) => [Math.fround(x), x - Math.fround(x)];
     for (const f of facets) {
-      const ring = ringOf(this.atlas, this.scale, f);
+      const ring = ringOf(this.atlas, planes, f);
       ring.forEach((c, k) => {
-        const line = bend(this.scale, c, ring[(k + 1) % ring.length], CHORD * this.view.step);
+        const line = bend(this.scale, c, ring[(k + 1) % ring.length], CHORD * this.view.step, planes);
         for (let j = 1; j < line.length; j++) for (const [x, y] of [line[j - 1], line[j]]) places.push(...far(x), ...far(y));
       });
     }
@@ -550,7 +560,10 @@ export async function mount(root, packed, hooks) {
   try {
     const atlas = makeAtlas(await unpack(packed));
     note.remove();
-    return new App(root, atlas, hooks);
+    const app = new App(root, atlas, hooks);
+    await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+    app.begin();
+    return app;
   } catch (error) {
     note.textContent = `This page cannot be shown: ${error.message}`;
     throw error;

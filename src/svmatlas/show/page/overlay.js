@@ -1,7 +1,7 @@
 // Lines and marks over the plane, on a canvas of their own: axes, outlines of cells, event paths, a grid, pins and the cursor.
 
 import { EVENT_COLORS, PIN_COLORS } from "./colors.js";
-import { bend, placeOf, toPixel } from "./plane.js";
+import { bend, boxOf, halfPlanes, placeOf, toPixel } from "./plane.js";
 
 const BENT = 0.3; // pixels that a drawn line may be off
 
@@ -15,7 +15,7 @@ export class Overlay {
     const ratio = this.canvas.width / size.width;
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.context.clearRect(0, 0, size.width, size.height);
-    Object.assign(this, { view, size, scale, ink });
+    Object.assign(this, { view, size, scale, ink, planes: halfPlanes(scale, boxOf(view, size, 0.1)) });
   }
 
   pixel(place) {
@@ -36,7 +36,7 @@ export class Overlay {
   traceRing(ring) {
     for (let k = 0; k < ring.length; k += 3) {
       const next = (k + 3) % ring.length;
-      this.trace(bend(this.scale, ring.slice(k, k + 3), ring.slice(next, next + 3), BENT * this.view.step));
+      this.trace(bend(this.scale, ring.slice(k, k + 3), ring.slice(next, next + 3), BENT * this.view.step, this.planes));
     }
   }
 
@@ -56,7 +56,7 @@ export class Overlay {
     const c = (v) => [atlas.vertexP[v] / atlas.unit, atlas.vertexQ[v] / atlas.unit, atlas.vertexL[v]];
     paths.forEach((edges, type) => {
       this.context.beginPath();
-      for (const [v, w] of edges) this.trace(bend(this.scale, c(v), c(w), BENT * this.view.step));
+      for (const [v, w] of edges) this.trace(bend(this.scale, c(v), c(w), BENT * this.view.step, this.planes));
       this.strokeTwice(EVENT_COLORS[type], 2);
     });
   }

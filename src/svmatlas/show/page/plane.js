@@ -3,14 +3,13 @@
 // A place (x, y) is log10 of the costs, or the costs, or x = p/u / s, y = q/u / s with s = p/u + q/u + l on the triangle, where u is
 // the cost in the middle of an axis. A view has a place in its middle and a step: the way on the plane for each pixel.
 
-const FAR = 1e12; // costs beyond the home view by this factor, either way, are not drawn on scales that have no infinity
 const SHARE = 0.92; // of the window that the home view fills
 
 export const SCALES = ["log", "linear", "triangle"];
 
 export function makeScale(name, home) {
   const middle = Math.sqrt(Math.sqrt(home[0] * home[1]) * Math.sqrt(home[2] * home[3])) || 1;
-  return { name, unit: middle, low: [home[0] / FAR, home[2] / FAR], high: [home[1] * FAR, home[3] * FAR], home };
+  return { name, unit: middle, home };
 }
 
 // A place from homogeneous costs in the user's units.
@@ -30,11 +29,11 @@ export function costsAt(scale, x, y) {
   return rest > 0 ? [(scale.unit * x) / rest, (scale.unit * y) / rest] : null;
 }
 
-// What is drawn at all: half planes h.c >= 0 of homogeneous costs.
-export function halfPlanes({ name, low, high }) {
+// The inside of a box of places [x0, x1, y0, y1] as half planes h.c >= 0 of homogeneous costs. The triangle needs none: it is finite.
+export function halfPlanes({ name }, [x0, x1, y0, y1]) {
   if (name === "triangle") return [];
-  const top = [[-1, 0, high[0]], [0, -1, high[1]]]; // prettier-ignore
-  return name === "linear" ? top : [...top, [1, 0, -low[0]], [0, 1, -low[1]]];
+  const cost = (place) => (name === "log" ? 10 ** place : place);
+  return [[1, 0, -cost(x0)], [-1, 0, cost(x1)], [0, 1, -cost(y0)], [0, -1, cost(y1)]]; // prettier-ignore
 }
 
 export function homeView(scale, width, height) {
@@ -65,34 +64,42 @@ export function clip(ring, h) {
     const next = (k + 1) % ring.length;
     if (depth[k] >= 0) out.push(c);
     if (depth[k] >= 0 === depth[next] >= 0) return;
-    const t = depth[k] / (depth[k] - depth[next]);
-    out.push(c.map((value, j) => value + t * (ring[next][j] - value)));
+    out.push(meeting(c, ring[next], depth[k], depth[next]));
   });
   return out;
+}
+
+// Where an edge meets a border that its ends are on two sides of. A sum of terms that are not negative: nothing cancels, and it is the
+// same from both sides.
+function meeting(a, b, da, db) {
+  const [u, v] = [Math.abs(db), Math.abs(da)];
+  return a.map((value, j) => (u * value + v * b[j]) / (u + v));
 }
 
 // The point in the middle of an edge, on a logarithmic scale, and how far the chord is from it. Ends are places and costs.
 export function middleOf(a, b) {
   const wide = Math.abs(b.x - a.x) >= Math.abs(b.y - a.y);
-  const t = 1 / (1 + Math.sqrt(wide ? b.p / a.p : b.q / a.q));
-  const [p, q] = [a.p + t * (b.p - a.p), a.q + t * (b.q - a.q)];
-  const [x, y] = [Math.log10(p), Math.log10(q)];
+  const u = Math.sqrt(wide ? b.p : b.q);
+  const v = Math.sqrt(wide ? a.p : a.q);
+  const p = (u * a.p + v * b.p) / (u + v);
+  const q = (u * a.q + v * b.q) / (u + v);
+  const x = Math.log10(p);
+  const y = Math.log10(q);
   const off = wide ? y - (a.y + b.y) / 2 : x - (a.x + b.x) / 2;
   return { p, q, x, y, off: Math.abs(off) };
 }
 
-// A straight edge of homogeneous costs as a line of places, bent where the scale bends it by more than a tolerance.
-export function bend(scale, first, last, tolerance) {
+// A straight edge of homogeneous costs, inside some half planes, as a line of places, bent where the scale bends it by more than a tolerance.
+export function bend(scale, first, last, tolerance, planes) {
   let ends = [first, last];
-  for (const h of halfPlanes(scale)) ends = ends && clipSegment(...ends, h);
+  for (const h of planes) ends = ends && clipSegment(...ends, h);
   return ends ? bentLine(scale, ...ends, tolerance) : [];
 }
 
 function clipSegment(a, b, h) {
   const [da, db] = [a, b].map((c) => h[0] * c[0] + h[1] * c[1] + h[2] * c[2]);
   if (da < 0 && db < 0) return null;
-  const meet = () => a.map((value, j) => value + (da / (da - db)) * (b[j] - value));
-  return [da < 0 ? meet() : a, db < 0 ? meet() : b];
+  return [da < 0 ? meeting(a, b, da, db) : a, db < 0 ? meeting(a, b, da, db) : b];
 }
 
 function bentLine(scale, a, b, tolerance) {

@@ -32,11 +32,10 @@ export class Triangles {
   }
   corner(x, y, facet) {
     const { array, size } = this.places;
-    const [high, low] = [Math.fround(x), Math.fround(y)];
-    array[size] = high;
-    array[size + 1] = x - high;
-    array[size + 2] = low;
-    array[size + 3] = y - low;
+    array[size] = x;
+    array[size + 1] = x - array[size];
+    array[size + 2] = y;
+    array[size + 3] = y - array[size + 2];
     this.places.size += 4;
     this.facets.array[this.facets.size++] = facet;
   }
@@ -49,68 +48,46 @@ export class Triangles {
   }
 }
 
-// Places of all vertices, as far as they are drawn (else NaN), and the box of each facet on the plane.
+// Places of all vertices, which may be infinite, and the box of each facet on the plane.
 export function layOut(atlas, scale) {
   const n = atlas.vertexP.length;
   const [x, y] = [new Float64Array(n), new Float64Array(n)];
-  const planes = halfPlanes(scale);
   for (let v = 0; v < n; v++) {
-    const [p, q, l] = [atlas.vertexP[v] / atlas.unit, atlas.vertexQ[v] / atlas.unit, atlas.vertexL[v]];
-    let drawn = true;
-    for (const h of planes) drawn = drawn && h[0] * p + h[1] * q + h[2] * l >= 0;
-    [x[v], y[v]] = drawn ? placeOf(scale, p, q, l) : [NaN, NaN];
+    const place = placeOf(scale, atlas.vertexP[v] / atlas.unit, atlas.vertexQ[v] / atlas.unit, atlas.vertexL[v]);
+    x[v] = place[0];
+    y[v] = place[1];
   }
-  return { x, y, boxes: boxesOf(atlas, scale, x, y) };
+  return { x, y, boxes: boxesOf(atlas, x, y) };
 }
 
-function boxesOf(atlas, scale, x, y) {
+function boxesOf(atlas, x, y) {
   const boxes = new Float32Array(4 * atlas.nFacets);
   for (let f = 0; f < atlas.nFacets; f++) {
-    let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
-    let whole = true;
+    let x0 = Infinity, x1 = -Infinity, y0 = Infinity, y1 = -Infinity; // prettier-ignore
     for (let k = atlas.at[f]; k < atlas.at[f + 1]; k++) {
       const v = atlas.corners[k];
-      if (Number.isNaN(x[v])) whole = false;
-      if (x[v] < x0) x0 = x[v];
-      if (x[v] > x1) x1 = x[v];
-      if (y[v] < y0) y0 = y[v];
-      if (y[v] > y1) y1 = y[v];
+      if (!(x[v] >= x0)) x0 = x[v];
+      if (!(x[v] <= x1)) x1 = x[v];
+      if (!(y[v] >= y0)) y0 = y[v];
+      if (!(y[v] <= y1)) y1 = y[v];
     }
-    if (!whole) [x0, x1, y0, y1] = boxOfRing(scale, ringOf(atlas, scale, f));
-    boxes[4 * f] = x0;
-    boxes[4 * f + 1] = x1;
-    boxes[4 * f + 2] = y0;
-    boxes[4 * f + 3] = y1;
+    boxes[4 * f] = Number.isNaN(x0) ? -Infinity : x0; // a cost of 0/0, in a corner of infinity, may be anything
+    boxes[4 * f + 1] = Number.isNaN(x1) ? Infinity : x1;
+    boxes[4 * f + 2] = Number.isNaN(y0) ? -Infinity : y0;
+    boxes[4 * f + 3] = Number.isNaN(y1) ? Infinity : y1;
   }
   return boxes;
 }
 
-function boxOfRing(scale, ring) {
-  const places = ring.map((c) => placeOf(scale, ...c));
-  const [xs, ys] = [places.map((place) => place[0]), places.map((place) => place[1])];
-  return [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
-}
-
-// The ring of a facet in the user's homogeneous costs, as far as it is drawn.
-export function ringOf(atlas, scale, f) {
+// The ring of a facet in the user's homogeneous costs, as far as it lies in some half planes.
+export function ringOf(atlas, planes, f) {
   let ring = [];
   for (let k = atlas.at[f]; k < atlas.at[f + 1]; k++) {
     const v = atlas.corners[k];
     ring.push([atlas.vertexP[v] / atlas.unit, atlas.vertexQ[v] / atlas.unit, atlas.vertexL[v]]);
   }
-  for (const h of halfPlanes(scale)) if (ring.length) ring = clip(ring, h);
+  for (const h of planes) if (ring.length) ring = clip(ring, h);
   return ring;
-}
-
-function cornersOf(atlas, scale, layout, f) {
-  const corners = [];
-  for (let k = atlas.at[f]; k < atlas.at[f + 1]; k++) {
-    const v = atlas.corners[k];
-    if (Number.isNaN(layout.x[v])) return ringOf(atlas, scale, f).map((c) => cornerOf(scale, c));
-    const l = atlas.vertexL[v] * atlas.unit;
-    corners.push({ x: layout.x[v], y: layout.y[v], p: atlas.vertexP[v] / l, q: atlas.vertexQ[v] / l });
-  }
-  return corners;
 }
 
 function cornerOf(scale, [p, q, l]) {
@@ -133,39 +110,59 @@ function split(out, a, b, c, facet, tolerance, depth) {
   return [again(a, ab, c), again(ab, bc, c), again(ab, b, bc)];
 }
 
-function addFacet(out, atlas, scale, layout, f, tolerance) {
-  const corners = cornersOf(atlas, scale, layout, f);
-  const box = layout.boxes.subarray(4 * f, 4 * f + 4);
-  const wide = Math.max(box[1] - box[0], box[3] - box[2]);
+// What is drawn: the facets inside a box of places, bent by no more than a tolerance.
+function addFacet(out, atlas, f, { scale, layout, box, planes, tolerance }) {
+  const b = layout.boxes.subarray(4 * f, 4 * f + 4);
+  const wide = Math.max(b[1] - b[0], b[3] - b[2]);
   const flat = scale.name !== "log" || BENT * wide * wide < tolerance;
+  const within = !planes.length || (b[0] >= box[0] && b[1] <= box[1] && b[2] >= box[2] && b[3] <= box[3]);
+  if (flat && within) return addFan(out, atlas, layout, f);
+  const corners = ringOf(atlas, planes, f).map((c) => cornerOf(scale, c));
   for (let k = 1; k + 1 < corners.length; k++) {
     if (flat) out.add(corners[0], corners[k], corners[k + 1], f);
     else split(out, corners[0], corners[k], corners[k + 1], f, tolerance, DEEPEST);
   }
+  return undefined;
+}
+
+// Most facets: all corners are drawn, and no edge is bent.
+function addFan(out, { at, corners }, { x, y }, f) {
+  const n = at[f + 1] - at[f];
+  out.places.reserve(12 * n);
+  out.facets.reserve(3 * n);
+  const a = corners[at[f]];
+  for (let k = at[f] + 1; k + 1 < at[f + 1]; k++) {
+    const b = corners[k];
+    const c = corners[k + 1];
+    out.corner(x[a], y[a], f);
+    out.corner(x[b], y[b], f);
+    out.corner(x[c], y[c], f);
+  }
 }
 
 // The triangles of some facets, and where those of each begin (in corners).
-export function triangulate(atlas, scale, layout, facets, tolerance) {
+export function triangulate(atlas, facets, { scale, layout, box, tolerance }) {
   const out = new Triangles(3 * facets.length);
   const starts = new Uint32Array(facets.length + 1);
+  const how = { scale, layout, box, tolerance, planes: halfPlanes(scale, box) };
   facets.forEach((f, k) => {
-    addFacet(out, atlas, scale, layout, f, tolerance);
+    addFacet(out, atlas, f, how);
     starts[k + 1] = out.facets.size;
   });
   return { places: out.places.used, facets: out.facets.used, starts };
 }
 
 // All facets along a curve that keeps neighbours together, so that few stretches of them are in view.
-export function alongCurve(layout, box) {
-  const n = layout.boxes.length / 4;
+export function alongCurve({ at, corners, nFacets: n }, layout, box) {
   const keys = new Float64Array(n);
-  const place = (value, low, high) => Math.max(0, Math.min(1023, Math.floor((1024 * (value - low)) / (high - low))));
+  const spreads = Array.from({ length: 1024 }, (_, bits) => spread(bits));
+  const place = (value, low, high) => Math.max(0, Math.min(1023, Math.floor((1024 * (value - low)) / (high - low)))) || 0;
   for (let f = 0; f < n; f++) {
-    const x = place((layout.boxes[4 * f] + layout.boxes[4 * f + 1]) / 2, box[0], box[1]);
-    const y = place((layout.boxes[4 * f + 2] + layout.boxes[4 * f + 3]) / 2, box[2], box[3]);
-    keys[f] = (spread(x) + 2 * spread(y)) * 2 ** 22 + f;
+    const x = place(layout.x[corners[at[f]]], box[0], box[1]);
+    const y = place(layout.y[corners[at[f]]], box[2], box[3]);
+    keys[f] = (spreads[x] + 2 * spreads[y]) * 4194304 + f;
   }
-  return Uint32Array.from(keys.sort(), (key) => key % 2 ** 22);
+  return Uint32Array.from(keys.sort(), (key) => key % 4194304);
 }
 
 function spread(bits) {
