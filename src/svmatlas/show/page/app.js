@@ -11,7 +11,7 @@ import { readLink, writeLink } from "./link.js";
 import { locate } from "./locate.js";
 import { Overlay } from "./overlay.js";
 import { PIN_NAMES, comparison, modelCard, pythonOf } from "./panel.js";
-import { PIN_COLORS } from "./colors.js";
+import { PIN_COLORS, colorAt } from "./colors.js";
 import { SCALES, bend, boxOf, costsAt, fromPixel, halfPlanes, homeView, makeScale } from "./plane.js";
 import { confusion, predictions, scoresOf } from "./scores.js";
 import { modelAt } from "./solve.js";
@@ -158,7 +158,8 @@ export class App {
     const whole = id === "selection" ? this.atlas.selection : this.atlas.pictures.find(({ name }) => `picture:${name}` === id);
     const values = this.atlas[id === "selection" ? "scores" : id];
     const known = values.filter((value) => !Number.isNaN(value));
-    this.picture = { limits: whole.limits, range: [known.reduce((a, b) => Math.min(a, b), Infinity), known.reduce((a, b) => Math.max(a, b), -Infinity)] };
+    const [low, high] = [known.reduce((a, b) => Math.min(a, b), Infinity), known.reduce((a, b) => Math.max(a, b), -Infinity)];
+    this.picture = { limits: whole.limits, range: [low, Math.max(high, whole.bestScore ?? high)] }; // the best cell may be less than a pixel
     this.painter.setPicture(values, whole.pixels);
   }
 
@@ -278,7 +279,7 @@ export class App {
 
   async copy() {
     if (!this.model) return;
-    const text = pythonOf(this.atlas, this.model);
+    const text = this.python();
     try {
       await navigator.clipboard.writeText(text);
     } catch {
@@ -544,6 +545,15 @@ export class App {
     return {
       facet: model.number, gap: model.gap, intercept: model.intercept, coef: model.coef && Array.from(model.coef), counts, scores: scoresOf(counts),
     }; // prettier-ignore
+  }
+
+  python() {
+    return pythonOf(this.atlas, this.model);
+  }
+
+  tableColor(id, place) {
+    const { table } = this.quantities.find((one) => one.id === id);
+    return colorAt(table, place);
   }
 
   locate(cPos, cNeg) {

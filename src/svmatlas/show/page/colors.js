@@ -30,8 +30,6 @@ export const TABLES = { size: ramp(CIVIDIS), sign: ramp(SIGNS), two: steps(TWO) 
 export const EVENT_COLORS = ["#00e5ff", "#d7191c"];
 export const PIN_COLORS = ["#e6007e", "#00b86b"];
 
-export function colorOf(table, value, [low, high]) {
-  const t = high > low ? (value - low) / (high - low) : 0.5;
-  const i = Math.max(0, Math.min(255, Math.round(255 * t)));
-  return Array.from(TABLES[table].subarray(4 * i, 4 * i + 3));
+export function colorAt(table, place) {
+  return Array.from(TABLES[table].subarray(4 * place, 4 * place + 3));
 }

@@ -4,23 +4,13 @@
 // the one with the lowest number.
 
 import { neighboursOf } from "./atlas.js";
+import { productError } from "./doubles.js";
 
 export const NOWHERE = -1;
 const ROUNDING = 2 ** -44; // a point is beyond an edge if its relative distance is below minus this
 const SHORT = 2 ** -34; // relative length of an edge that may be there by the jitter only
 const SLACK = 2 ** -30; // how far beyond an edge a point may be when all facets are tried: corners are good to 2e-10
-const SPLITTER = 2 ** 27 + 1;
 const CELLS = 64; // of the grid of places where walks begin, on each side
-
-function productError(a, b, product) {
-  let t = SPLITTER * a;
-  const aHigh = t - (t - a);
-  const aLow = a - aHigh;
-  t = SPLITTER * b;
-  const bHigh = t - (t - b);
-  const bLow = b - bHigh;
-  return aLow * bLow - (product - aHigh * bHigh - aLow * bHigh - aHigh * bLow);
-}
 
 // a b - c d, rounded once: for short edges the products are almost equal.
 function differenceOfProducts(a, b, c, d) {

@@ -5,6 +5,7 @@
 // and alpha = A_M (p, q, l)', beta = Beta (p, q, l)' / l. If M has full rank, the first two columns of Beta are zero exactly.
 
 import { INSIDE, MARGIN } from "./atlas.js";
+import { dotMinus } from "./doubles.js";
 
 const CANCELLED = 2 ** -50; // a weight below this times the size of its three terms is zero
 
@@ -72,11 +73,19 @@ function pulls(atlas, state) {
   return pull;
 }
 
+// A solution of X_M beta = target, improved once by what is left of it in twice the precision: columns of very different scale.
+function refined(rows, Q, R, beta, target) {
+  const left = solveLower(R, rows.map((row) => dotMinus(row, beta, target))); // prettier-ignore
+  Q.forEach((q, k) => addTo(beta, -left[k], q));
+  return beta;
+}
+
 // The affine maps of a partition whose margin is independent: members of M, alpha (3 x |M|), beta (3 x rank).
 export function mapsOf(atlas, state) {
   const members = [];
   for (let i = 0; i < state.length; i++) if (state[i] === MARGIN) members.push(i);
-  const { Q, R } = factor(members.map((i) => rowOf(atlas, i)));
+  const rows = members.map((i) => rowOf(atlas, i));
+  const { Q, R } = factor(rows);
   const alpha = [];
   const beta = [];
   for (const pull of pulls(atlas, state)) {
@@ -89,13 +98,13 @@ export function mapsOf(atlas, state) {
       }
     }
     alpha.push(solveUpper(R, along).map((value) => -value));
-    beta.push(members.length === atlas.trueRank ? zeros(atlas.rank) : pull);
+    beta.push(members.length === atlas.trueRank ? zeros(atlas.rank) : refined(rows, Q, R, pull, 0));
   }
   const ones = solveLower(R, zeros(Q.length).fill(1));
   const constant = zeros(atlas.rank);
   Q.forEach((q, k) => addTo(constant, ones[k], q));
   alpha.push(solveUpper(R, ones));
-  beta.push(constant);
+  beta.push(refined(rows, Q, R, constant, 1));
   return { members, alpha, beta };
 }
 
