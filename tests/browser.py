@@ -39,25 +39,10 @@ class Tab:
 
     def settle(self):
         """Wait until nothing is left to draw or to compute."""
-        busy = "app.scheduled || app.waiting || app.values.pending"
+        busy = "app.scheduled || app.waiting || app.surfacing || app.values.pending"
         self.page.evaluate(
             "async () => { const app = await window.svmatlas; let calm = 0; while (calm < 5) {"
             f" await new Promise((done) => setTimeout(done, 20)); calm = ({busy}) ? 0 : calm + 1; }} }}"
-        )
-
-    def pixel(self, C_pos, C_neg):
-        """The colour at some costs, without what is drawn on top."""
-        return self.run(
-            """(() => {
-              const [x, y] = [Math.log10(given[0]), Math.log10(given[1])];
-              const ratio = app.plane.width / app.size.width;
-              const px = ratio * (app.size.width / 2 + (x - app.view.x) / app.view.step);
-              const py = ratio * (app.size.height / 2 + (y - app.view.y) / app.view.step);
-              const out = new Uint8Array(4);
-              app.painter.gl.readPixels(Math.floor(px), Math.floor(py), 1, 1, 6408, 5121, out);
-              return Array.from(out.subarray(0, 3));
-            })()""",
-            [C_pos, C_neg],
         )
 
 

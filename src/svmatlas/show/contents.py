@@ -24,6 +24,7 @@ from svmatlas.support.messages import shown
 if TYPE_CHECKING:
     from svmatlas.atlas.atlas import Atlas
     from svmatlas.choose.cells import Cell
+    from svmatlas.choose.overlay import Overlay
     from svmatlas.choose.roc import Frontier
     from svmatlas.choose.select import Selection
 
@@ -36,8 +37,11 @@ MOST_FACETS = 2_000_000
 MOST_WEIGHTS = 4_000_000
 """Entries of the matrix that makes coefficients of internal weights, where the rows are factored: 32 MB of doubles."""
 
+MOST_PIECES = 400_000
+"""Straight pieces of zero curves that a page holds: some 25 bytes each."""
+
 PIXELS = 768
-"""Of pictures on each axis: a score at each of their middles."""
+"""Of pictures on each axis, where there are more, or more facets."""
 
 MOST_CELLS = 400
 """Cells of a selection or of one point of a frontier that are outlined, the largest first."""
@@ -68,7 +72,8 @@ def gather(
     if not (X_test is None and y_test is None):
         arrays |= _held_out(atlas, X_test, y_test)
     if selection is not None:
-        header["selection"], arrays["scores"] = _selection(selection)
+        header["selection"], curves = _selection(selection)
+        arrays |= curves
     if frontier is not None:
         header["frontier"] = _frontier(frontier)
     return Contents(header, arrays)
@@ -76,7 +81,7 @@ def gather(
 
 def gather_selection(selection: Selection, frontier: Frontier | None = None, title: str | None = None) -> Contents:
     """A selection, with its frontier, without any atlas."""
-    facts, scores = _selection(selection)
+    facts, curves = _selection(selection)
     header = {
         "version": 1, "complete": True, "totalFacets": 0, "nLayers": 0, "nRows": 0, "nFeatures": 0, "costExponent": 0,
         "region": _bounded(selection._overlay.bounds), "classes": [str(label) for label in selection.classes_],
@@ -85,7 +90,7 @@ def gather_selection(selection: Selection, frontier: Frontier | None = None, tit
     if frontier is not None:
         header["frontier"] = _frontier(frontier)
     none = {name: np.empty(0) for name in ("vertexP", "vertexQ", "vertexL", "weight")}
-    return Contents(header, {**none, "point": _int32(np.empty(0)), "scores": scores})
+    return Contents(header, {**none, "point": _int32(np.empty(0)), **curves})
 
 
 def _facts(atlas: Atlas) -> dict[str, Any]:
@@ -255,22 +260,44 @@ def _held_out(atlas: Atlas, X: Any, y: Any) -> dict[str, npt.NDArray[Any]]:
 # Selections and frontiers
 
 
-def _selection(selection: Selection) -> tuple[dict[str, Any], npt.NDArray[np.float32]]:
-    """The best cells, and the score in the middle of pixels."""
+def _selection(selection: Selection) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
+    """The best cells, and the curves between which the score is constant, or a picture of it if they are too many."""
     box, bounds = selection._overlay.box, selection._overlay.bounds
     plane = make_plane(_inner(box.pieces.reshape(-1, 3)), bounds, "log", None)
-    p, q = plane.pixels(PIXELS)
-    held = np.ones(p.shape, dtype=bool)
-    for cost, (lo, hi) in zip((p, q), bounds, strict=True):
-        held &= (cost >= lo) & (cost <= hi)
-    values = np.full(p.shape, np.nan, dtype=np.float32)
-    values[held] = selection.score_at(p[held], q[held])
     facts = {
         "bestScore": selection.best_score, "bound": selection.upper_bound, "certified": selection.certified,
         "costs": [selection.C_pos, selection.C_neg], "nFolds": selection.n_folds, "nCells": len(selection.cells),
         "cells": _outlines(selection.cells), "limits": [*plane.x, *plane.y], "pixels": PIXELS, "grid": _grid(selection, plane),
+        "region": _bounded(bounds),
     }  # fmt: skip
-    return facts, values
+    return facts, _curves(selection._overlay) if len(box.pieces) <= MOST_PIECES else {"scores": _scores(selection, plane)}
+
+
+def _curves(overlay: Overlay) -> dict[str, npt.NDArray[Any]]:
+    """Zero curves in single precision, predictions at a seat, and how these become scores.
+
+    Ends of pieces that join stay equal when they are rounded, so curves stay closed.
+    """
+    box, judge = overlay.box, overlay.judge
+    ends = box.pieces.reshape(-1, 3)
+    return {
+        "curves": (ends / ends.max(axis=1, keepdims=True)).astype(np.float32), "curvePoint": _int32(box.points),
+        "seat": box.seat, "seatPositive": box.positive.astype(np.uint8), "seatCounts": _int32(box.counts),
+        "pointFold": _int32(judge.fold), "pointPos": _int32(judge.n_pos), "pointNeg": _int32(judge.n_neg),
+        "table": judge.table, "tableAt": _int32(judge.table_at), "foldPos": _int32(judge.fold_pos),
+        "foldNeg": _int32(judge.fold_neg),
+    }  # fmt: skip
+
+
+def _scores(selection: Selection, plane: Plane) -> npt.NDArray[np.float32]:
+    """The score in the middle of pixels."""
+    p, q = plane.pixels(PIXELS)
+    held = np.ones(p.shape, dtype=bool)
+    for cost, (lo, hi) in zip((p, q), selection._overlay.bounds, strict=True):
+        held &= (cost >= lo) & (cost <= hi)
+    values = np.full(p.shape, np.nan, dtype=np.float32)
+    values[held] = selection.score_at(p[held], q[held])
+    return values
 
 
 def _grid(selection: Selection, plane: Plane) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import { PIN_COLORS, colorAt } from "./colors.js";
 import { SCALES, bend, boxOf, costsAt, fromPixel, halfPlanes, homeView, makeScale } from "./plane.js";
 import { confusion, predictions, scoresOf } from "./scores.js";
 import { modelAt } from "./solve.js";
+import { hasSurface, scoreAt, scoresIn } from "./surface.js";
 import { alongCurve, facetsIn, layOut, ringOf, triangulate } from "./triangles.js";
 import { Values, quantities } from "./values.js";
 import { unpack } from "./unpack.js";
@@ -155,16 +156,34 @@ export class App {
   }
 
   setPicture(id) {
+    this.picture = null;
+    if (id === "selection" && hasSurface(this.atlas)) return;
     const whole = id === "selection" ? this.atlas.selection : this.atlas.pictures.find(({ name }) => `picture:${name}` === id);
     const values = this.atlas[id === "selection" ? "scores" : id];
-    const known = values.filter((value) => !Number.isNaN(value));
-    const [low, high] = [known.reduce((a, b) => Math.min(a, b), Infinity), known.reduce((a, b) => Math.max(a, b), -Infinity)];
-    this.picture = { limits: whole.limits, range: [low, Math.max(high, whole.bestScore ?? high)] }; // the best cell may be less than a pixel
-    this.painter.setPicture(values, whole.pixels);
+    this.painter.setPicture(values, whole.pixels, whole.pixels);
+    this.picture = { box: whole.limits.map(Math.log10), range: rangeOf(values, whole.bestScore), direct: false };
+  }
+
+  // The score in the pixels of the view, made anew when that has changed.
+  makeSurface() {
+    if (this.quantity.id !== "selection" || !hasSurface(this.atlas)) return;
+    const box = boxOf(this.view, this.size);
+    const key = JSON.stringify([box, this.scale.name]);
+    if (this.picture?.key === key || this.surfacing) return;
+    this.surfacing = setTimeout(() => {
+      this.surfacing = null;
+      const { width, height } = this.size;
+      const now = boxOf(this.view, this.size);
+      const values = scoresIn(this.atlas, this.scale, now, width, height);
+      this.painter.setPicture(values, width, height);
+      const range = rangeOf(values, this.atlas.selection.bestScore, this.picture?.range);
+      this.picture = { box: now, range, direct: true, scaleName: this.scale.name, key: JSON.stringify([now, this.scale.name]) };
+      this.changed();
+    }, 30);
   }
 
   get range() {
-    return this.quantity.picture ? this.picture.range : this.values.range;
+    return this.quantity.picture ? (this.picture?.range ?? [0, 1]) : this.values.range;
   }
 
   setRow(row) {
@@ -323,7 +342,7 @@ export class App {
       fingers.delete(event.pointerId);
       if (drag && drag.moved < 4 && event.type === "pointerup") {
         this.hover(...this.pointer(event));
-        if (event.target === this.marks) this.pin();
+        this.pin();
       }
       drag = null;
     };
@@ -394,6 +413,7 @@ export class App {
     this.draw();
     this.showPanel();
     this.prepareFine();
+    this.makeSurface();
     this.askValues();
     if (this.values.pending) {
       this.values.work(TURN);
@@ -410,12 +430,21 @@ export class App {
     const style = { view, size, scale, range: this.range, axis: this.values.axis, unknown };
     painter.clear(background);
     const fine = this.isFine();
-    if (quantity.picture) painter.drawPicture({ box: boxOf(view, size), scale, unknown, ...this.picture });
+    if (quantity.picture) this.drawPicture(unknown);
     else if (fine) painter.draw(this.fine.loaded, [[0, this.fine.loaded.count]], style);
     else painter.draw(this.base.loaded, this.stretches(), style);
-    if (fine && this.fine.lines) painter.draw(this.fine.lines, [[0, this.fine.lines.count]], { ...style, plain: edge, lines: true });
+    if (fine && this.fine.lines && !quantity.picture) painter.draw(this.fine.lines, [[0, this.fine.lines.count]], { ...style, plain: edge, lines: true });
     this.drawMarks(ink);
     this.legend.show(quantity, this.range, this.note());
+  }
+
+  // Boxes are given relative to the middle of the view: single precision is enough then.
+  drawPicture(unknown) {
+    const { picture, view, scale } = this;
+    if (!picture || (picture.direct && picture.scaleName !== scale.name)) return;
+    const relative = picture.direct || scale.name === "log" ? [view.x, view.x, view.y, view.y] : [0, 0, 0, 0];
+    const [box, limits] = [boxOf(view, this.size), picture.box].map((one) => one.map((value, k) => value - relative[k]));
+    this.painter.drawPicture({ box, limits, range: picture.range, unknown, scale, direct: picture.direct });
   }
 
   stretches() {
@@ -446,7 +475,7 @@ export class App {
   }
 
   note() {
-    if (this.quantity.picture) return "exact in the middle of each pixel of the picture";
+    if (this.quantity.picture) return this.picture?.direct ? "exact in the middle of each pixel" : "exact in the middle of each pixel of a picture";
     if (!this.quantity.needsModels) return "";
     const known = `${this.values.done.toLocaleString("en")} facets computed`;
     const where = ["score", "disagree"].includes(this.quantity.id) ? "in the middle of each facet; " : "";
@@ -530,7 +559,7 @@ export class App {
     if (models.length === 2 && models.every(Boolean)) cards.push(comparison(atlas, ...models));
     const copy = ["copy as Python", "copy (y)", () => this.copy()];
     if (atlas.nFacets) cards.unshift(modelCard(atlas, this.model, "Here", null, [["pin", "pin (p)", () => this.pin()], copy]));
-    if (atlas.selection) cards.push(selectionCard(atlas.selection, [["go there", "best costs (b)", () => this.setCosts(atlas.selection.costs, true)], ["show the score", "colours", () => this.setColor("selection")]]));
+    if (atlas.selection) cards.push(selectionCard(atlas, this.costs, [["go there", "best costs (b)", () => this.setCosts(atlas.selection.costs, true)], ["show the score", "colours", () => this.setColor("selection")]]));
     if (atlas.frontier) cards.push(frontierCard(atlas.frontier, this.point, this.money, (k) => this.setPoint(k), (money) => this.setMoney(money)));
     models.forEach((model, k) => cards.push(modelCard(atlas, model, PIN_NAMES[k], PIN_COLORS[k], [["unpin", "remove this pin", () => this.setPins(this.pins.filter((_, j) => j !== k))]])));
     this.side.replaceChildren(...cards);
@@ -556,11 +585,33 @@ export class App {
     return colorAt(table, place);
   }
 
+  // The costs in the middle of a pixel, counted from the upper left, and its colour without what is drawn on top.
+  costsOfPixel(i, j) {
+    return costsAt(this.scale, ...fromPixel(this.view, this.size, i + 0.5, j + 0.5));
+  }
+
+  colorOfPixel(i, j) {
+    return this.painter.colorAt((i + 0.5) / this.size.width, (j + 0.5) / this.size.height);
+  }
+
+  scoreAt(cPos, cNeg) {
+    return scoreAt(this.atlas, cPos, cNeg);
+  }
+
   locate(cPos, cNeg) {
     if (!Number.isFinite(cPos) || !Number.isFinite(cNeg)) return modelAt(this.atlas, cPos, cNeg)?.number ?? -1;
     const f = locate(this.atlas, homogeneous(this.atlas, cPos, cNeg));
     return f >= 0 && this.atlas.number ? this.atlas.number[f] : f;
   }
+}
+
+function rangeOf(values, best = -Infinity, before = [Infinity, -Infinity]) {
+  let [low, high] = before;
+  for (const value of values) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return [Math.min(low, best), Math.max(high, best)]; // the best cell may be smaller than a pixel
 }
 
 // Show packed data in an element.

@@ -55,7 +55,7 @@ void main() {
   color = texture(colors, vec2((clamp(t, 0.0, 1.0) * 255.0 + 0.5) / 256.0, 0.5));
 }`;
 
-// A picture holds a value for each pixel of a part of the logarithmic plane.
+// A picture holds a value for each pixel of a part of the logarithmic plane, or, if it is direct, of the plane as it is shown.
 const PICTURE_VERTEX = `#version 300 es
 precision highp float;
 layout(location = 0) in vec2 corner;
@@ -74,11 +74,12 @@ uniform vec2 range;
 uniform vec4 unknown;
 uniform int scale;
 uniform float unit;
+uniform bool direct;
 out vec4 color;
 void main() {
   vec2 place = mix(box.xz, box.yw, at);
-  if (scale == 2) place = place.x + place.y < 1.0 ? unit * place / (1.0 - place.x - place.y) : vec2(-1.0);
-  if (scale != 0) place = place.x > 0.0 && place.y > 0.0 ? log(place) / 2.302585092994046 : vec2(1e9);
+  if (!direct && scale == 2) place = place.x + place.y < 1.0 ? unit * place / (1.0 - place.x - place.y) : vec2(-1.0);
+  if (!direct && scale != 0) place = place.x > 0.0 && place.y > 0.0 ? log(place) / 2.302585092994046 : vec2(1e9);
   vec2 share = (place - limits.xz) / (limits.yw - limits.xz);
   if (any(lessThan(share, vec2(0.0))) || any(greaterThan(share, vec2(1.0)))) { color = unknown; return; }
   float value = texture(picture, share).r;
@@ -149,10 +150,18 @@ export class Painter {
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA8, 256, 1, 0, gl.RGBA, gl.UNSIGNED_BYTE, TABLES[table]);
   }
 
-  setPicture(values, pixels) {
+  setPicture(values, width, height) {
     const { gl } = this;
     gl.bindTexture(gl.TEXTURE_2D, this.picture);
-    gl.texImage2D(gl.TEXTURE_2D, 0, gl.R32F, pixels, pixels, 0, gl.RED, gl.FLOAT, values);
+    gl.texImage2D(gl.TEXTURE_2D, 0, gl.R32F, width, height, 0, gl.RED, gl.FLOAT, values);
+  }
+
+  // The colour at a place of the window, as shares of its width and height from the upper left.
+  colorAt(x, y) {
+    const { gl, canvas } = this;
+    const out = new Uint8Array(4);
+    gl.readPixels(Math.floor(x * canvas.width), Math.floor((1 - y) * canvas.height), 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, out);
+    return Array.from(out.subarray(0, 3));
   }
 
   // Buffers of places and facets, as an object that can be drawn.
@@ -215,7 +224,8 @@ export class Painter {
     gl.bindVertexArray(null);
   }
 
-  drawPicture({ box, limits, range, unknown, scale }) {
+  // ``limits``: the box of places of the picture, relative to the same middle as the box that is shown.
+  drawPicture({ box, limits, range, unknown, scale, direct }) {
     const { gl } = this;
     const { program, at } = this.pictures;
     gl.useProgram(program);
@@ -223,7 +233,8 @@ export class Painter {
     gl.uniform1i(at.picture, 0);
     gl.uniform1i(at.colors, 1);
     gl.uniform4f(at.box, ...box);
-    gl.uniform4f(at.limits, ...limits.map(Math.log10));
+    gl.uniform4f(at.limits, ...limits);
+    gl.uniform1i(at.direct, direct ? 1 : 0);
     gl.uniform2f(at.range, ...range);
     gl.uniform4f(at.unknown, ...unknown, 1);
     gl.uniform1i(at.scale, SCALE_NUMBERS[scale.name]);

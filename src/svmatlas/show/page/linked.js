@@ -1,12 +1,13 @@
 // Views linked to the plane: the facts of a selection, and the ROC frontier with costs of errors and prevalence as inputs.
 
+import { hasSurface, scoreAt } from "./surface.js";
 import { button, element, nice, percent, svg } from "./dom.js";
 
 const SIDE = 220;
 const EDGE = 24;
 
-export function selectionCard(selection, actions) {
-  const { bestScore, bound, certified, costs, nCells, nFolds, grid } = selection;
+export function selectionCard(atlas, here, actions) {
+  const { bestScore, bound, certified, costs, nCells, nFolds, grid } = atlas.selection;
   const proof = certified ? "no costs do better" : `stopped early: no costs do better than ${nice(bound, 6)}`;
   const card = element("section", "card selection", element("h2", "", `Best cross-validated score ${nice(bestScore, 6)}`));
   card.append(element("p", "", `${proof}; ${nFolds} folds, ${nCells} best cells, outlined. Recommended: C+ = ${nice(costs[0])}, C− = ${nice(costs[1])}.`));
@@ -14,7 +15,9 @@ export function selectionCard(selection, actions) {
     const lost = Math.max(0, bestScore - grid.best);
     card.append(element("p", "", `A grid of ${grid.pos.length} × ${grid.neg.length} costs (dots) finds ${nice(grid.best, 6)}: ${nice(lost, 3)} less.`));
   }
-  card.append(element("p", "note", "The colours are the exact score in the middle of each of 768 × 768 pixels; the outlines are exact."));
+  if (hasSurface(atlas) && here?.every((cost) => Number.isFinite(cost) && cost > 0)) {
+    card.append(element("p", "", `At the cursor: ${nice(scoreAt(atlas, ...here), 6)}.`));
+  }
   card.append(element("p", "actions", ...actions.map(([text, title, action]) => button(text, title, action))));
   return card;
 }
