@@ -178,7 +178,7 @@ def test_all_scales_show_all_of_the_window_that_has_costs(small, scale):
     share = tab.run(
         """(() => { const { gl } = app.painter; const [w, h] = [app.plane.width, app.plane.height];
         const out = new Uint8Array(4 * w * h); gl.readPixels(0, 0, w, h, 6408, 5121, out);
-        let blank = 0; for (let i = 0; i < out.length; i += 4) blank += out[i] === 255 && out[i + 1] === 255 && out[i + 2] === 255;
+        let blank = 0; for (let i = 0; i < out.length; i += 4) blank += out[i] + out[i + 1] + out[i + 2] === 765;
         return 1 - blank / (w * h); })()"""
     )
     width, height = tab.run("[app.size.width, app.size.height]")

@@ -345,7 +345,7 @@ def _page(arguments: argparse.Namespace) -> int:
 def _held_out(arguments: argparse.Namespace, atlas: svmatlas.Atlas) -> dict[str, Any]:
     """Rows and labels of a file, columns in the order of the map."""
     table = _read(arguments)
-    X, names, y = table.X, atlas.columns.names, table.y
+    X, names, y = table.X, atlas.columns.names, np.asarray(table.y)
     with _about(arguments.data):
         if names is not None and table.names is not None:
             X = X[:, match_names(names, table.names)]

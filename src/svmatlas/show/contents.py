@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from svmatlas.data.problem import check_bounds
@@ -153,7 +152,8 @@ def _mesh(atlas: Atlas, facets: Ints | None) -> dict[str, npt.NDArray[Any]]:
     if facets is not None:
         held = np.zeros(sizes.size, dtype=bool)
         held[facets] = True
-        used, corners = np.unique(corners[np.repeat(held, sizes)], return_inverse=True)
+        used, place = np.unique(corners[np.repeat(held, sizes)], return_inverse=True)
+        corners = _int32(place)
         sizes, vertices, layer, number = sizes[facets], vertices[used], layer[facets], {"number": _int32(facets)}
     p, q, l = (np.ascontiguousarray(column) for column in vertices.T)
     return {

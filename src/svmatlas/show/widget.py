@@ -38,12 +38,12 @@ def make_widget(atlas: Atlas, **shown: Any) -> Any:
         costs = traitlets.Tuple(traitlets.Float(), traitlets.Float(), default_value=(1.0, 1.0)).tag(sync=True)
         facet = traitlets.Int(-1).tag(sync=True)
 
-        @traitlets.validate("costs")
+        @traitlets.validate("costs")  # type: ignore[untyped-decorator]
         def _check_costs(self, proposal: Any) -> Any:
             atlas._check_costs(*proposal["value"])
             return proposal["value"]
 
-        @traitlets.observe("costs")
+        @traitlets.observe("costs")  # type: ignore[untyped-decorator]
         def _locate(self, change: Any) -> None:
             self.facet = int(atlas.locate(*change["new"]))
 

@@ -466,7 +466,10 @@ export class App {
       const { pos, neg } = atlas.selection.grid;
       overlay.dots(pos.flatMap((p) => neg.map((q) => [p, q])), 2);
     }
-    if (atlas.selection) overlay.outline(atlas.selection.cells, "#d7191c");
+    if (atlas.selection) {
+      overlay.outline(atlas.selection.cells, "#d7191c");
+      overlay.star(atlas.selection.costs);
+    }
     if (atlas.frontier && this.point !== null) overlay.outline(atlas.frontier.cells[this.point], "#0072b2");
     if (this.paths) overlay.events(atlas, this.paths);
     overlay.axes();

@@ -39,37 +39,48 @@ export function neighboursOf(atlas) {
   return atlas.neighbour;
 }
 
-// An edge goes from a to b in one of its facets and from b to a in the other: a table of open addresses, by (a, b).
+// An edge goes from a to b in one of its facets and from b to a in the other. It is looked for among the edges that leave b or
+// that enter a, whichever are fewer: a corner of infinity may have very many.
 function findNeighbours(at, corners, nVertices) {
-  const n = corners.length;
-  const bits = Math.max(4, Math.ceil(Math.log2(2 * n + 1)));
-  const mask = 2 ** bits - 1;
-  const table = new Int32Array(mask + 1).fill(NONE);
-  const from = new Int32Array(n);
-  const owner = new Int32Array(n);
-  const hash = (a, b) => (Math.imul(a, 0x9e3779b1) ^ Math.imul(b, 0x85ebca6b)) >>> (32 - bits);
+  const { from, owner } = placesOf(at, corners);
+  const leaving = listsOf(from, nVertices);
+  const entering = listsOf(corners, nVertices);
+  const neighbour = new Int32Array(corners.length).fill(NONE);
+  for (let k = 0; k < corners.length; k++) {
+    if (neighbour[k] !== NONE) continue;
+    const [a, b] = [from[k], corners[k]];
+    const fewer = leaving.count[b] < entering.count[a] ? leaving : entering;
+    let other = fewer.first[fewer === leaving ? b : a];
+    while (other !== NONE && !(from[other] === b && corners[other] === a && owner[other] !== owner[k])) other = fewer.next[other];
+    if (other === NONE) continue;
+    neighbour[k] = owner[other];
+    neighbour[other] = owner[k];
+  }
+  return neighbour;
+}
+
+// The vertex that the edge of each place comes from, and the facet that the place belongs to.
+function placesOf(at, corners) {
+  const [from, owner] = [new Int32Array(corners.length), new Int32Array(corners.length)];
   for (let f = 0; f + 1 < at.length; f++) {
     for (let k = at[f]; k < at[f + 1]; k++) {
       from[k] = corners[k === at[f] ? at[f + 1] - 1 : k - 1];
       owner[k] = f;
-      let slot = hash(from[k], corners[k]);
-      while (table[slot] !== NONE) slot = (slot + 1) & mask;
-      table[slot] = k;
     }
   }
-  const neighbour = new Int32Array(n).fill(NONE);
-  for (let k = 0; k < n; k++) {
-    let slot = hash(corners[k], from[k]);
-    while (table[slot] !== NONE) {
-      const other = table[slot];
-      if (from[other] === corners[k] && corners[other] === from[k] && owner[other] !== owner[k]) {
-        neighbour[k] = owner[other];
-        break;
-      }
-      slot = (slot + 1) & mask;
-    }
+  return { from, owner };
+}
+
+// Lists of places by vertex.
+function listsOf(vertex, nVertices) {
+  const [first, count] = [new Int32Array(nVertices).fill(NONE), new Int32Array(nVertices)];
+  const next = new Int32Array(vertex.length);
+  for (let k = 0; k < vertex.length; k++) {
+    next[k] = first[vertex[k]];
+    first[vertex[k]] = k;
+    count[vertex[k]]++;
   }
-  return neighbour;
+  return { first, next, count };
 }
 
 function cross(state, code) {

@@ -1,7 +1,7 @@
 // Views linked to the plane: the facts of a selection, and the ROC frontier with costs of errors and prevalence as inputs.
 
-import { hasSurface, scoreAt } from "./surface.js";
 import { button, element, nice, percent, svg } from "./dom.js";
+import { hasSurface, scoreAt } from "./surface.js";
 
 const SIDE = 220;
 const EDGE = 24;
@@ -10,7 +10,7 @@ export function selectionCard(atlas, here, actions) {
   const { bestScore, bound, certified, costs, nCells, nFolds, grid } = atlas.selection;
   const proof = certified ? "no costs do better" : `stopped early: no costs do better than ${nice(bound, 6)}`;
   const card = element("section", "card selection", element("h2", "", `Best cross-validated score ${nice(bestScore, 6)}`));
-  card.append(element("p", "", `${proof}; ${nFolds} folds, ${nCells} best cells, outlined. Recommended: C+ = ${nice(costs[0])}, C− = ${nice(costs[1])}.`));
+  card.append(element("p", "", `${proof}; ${nFolds} folds, ${nCells} best ${nCells === 1 ? "cell" : "cells"}, outlined. Recommended (★): C+ = ${nice(costs[0])}, C− = ${nice(costs[1])}.`));
   if (grid.best !== null) {
     const lost = Math.max(0, bestScore - grid.best);
     card.append(element("p", "", `A grid of ${grid.pos.length} × ${grid.neg.length} costs (dots) finds ${nice(grid.best, 6)}: ${nice(lost, 3)} less.`));

@@ -96,6 +96,19 @@ export class Overlay {
     this.strokeTwice(color, 1.6);
   }
 
+  star(costs) {
+    const [x, y] = this.pixel(this.placeOfCosts(costs));
+    const { context } = this;
+    context.font = "18px sans-serif";
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.lineWidth = 3;
+    context.strokeStyle = "#ffffff";
+    context.strokeText("★", x, y);
+    context.fillStyle = "#d7191c";
+    context.fillText("★", x, y);
+  }
+
   pin(costs, k, name) {
     const place = this.placeOfCosts(costs);
     if (!place) return;
