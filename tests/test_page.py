@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -412,3 +414,30 @@ def test_what_cannot_be_shown_is_said(small_page, tmp_path):
     with pytest.raises(OSError, match="does not exist"):
         atlas.page(tmp_path / "none" / "x.html")
     assert not (tmp_path / "x.html").exists()
+
+
+def test_the_widget_goes_both_ways_in_a_browser(small_page, tab):
+    _, _, _, atlas, *_ = small_page
+    widget = atlas.widget()
+    tab.page.goto("about:blank")
+    found = tab.page.evaluate(
+        """async ([script, data]) => {
+          const { default: widget } = await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
+          const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
+          const values = { data: new DataView(bytes.buffer), costs: [1, 1] };
+          const listeners = [];
+          const model = {
+            get: (name) => values[name], set: (name, value) => { values[name] = value; }, save_changes: () => {},
+            on: (event, listener) => listeners.push(listener),
+          };
+          await widget.render({ model, el: document.body });
+          const first = values.costs;
+          values.costs = [0.3, 0.4];
+          listeners.forEach((listener) => listener());
+          await new Promise((done) => setTimeout(done, 300));
+          return [first, document.querySelector(".card h2").textContent];
+        }""",
+        [widget._esm, base64.b64encode(widget.data).decode()],
+    )
+    assert found[0] != [1, 1]
+    assert "C+ = 0.3, C− = 0.4" in found[1]
