@@ -25,7 +25,10 @@ const FINE = 60000; // facets in view up to which they are drawn anew, as exactl
 const AROUND = 0.5; // what is drawn beside the home view, as a share of it; further out only what is drawn anew
 const FURTHEST = 2; // zoom from home
 const CHUNK = 2048; // facets that are drawn or left out together
-const TURN = 10; // milliseconds of work on values between frames
+const TURN = 10; // milliseconds of work on values between frames, and at least as long as a frame takes,
+const LONGEST = 150; // but no longer than this
+const SLOW = 25; // milliseconds that drawing all facets may take in each frame of a movement
+const REST = 120; // milliseconds without movement after which they are drawn if they take longer
 const CLOSER = 1.25; // one step of zoom
 const THEMES = {
   dark: { background: [0.09, 0.1, 0.12], unknown: [0.22, 0.23, 0.26], ink: "#eeeeee", edge: [0, 0, 0, 1] },
@@ -416,7 +419,7 @@ export class App {
     this.makeSurface();
     this.askValues();
     if (this.values.pending) {
-      this.values.work(TURN);
+      this.values.work(Math.min(LONGEST, Math.max(TURN, this.kept?.milliseconds ?? 0)));
       this.changed();
     }
     clearTimeout(this.linking);
@@ -431,11 +434,44 @@ export class App {
     painter.clear(background);
     const fine = this.isFine();
     if (quantity.picture) this.drawPicture(unknown);
-    else if (fine) painter.draw(this.fine.loaded, [[0, this.fine.loaded.count]], style);
-    else painter.draw(this.base.loaded, this.stretches(), style);
-    if (fine && this.fine.lines && !quantity.picture) painter.draw(this.fine.lines, [[0, this.fine.lines.count]], { ...style, plain: edge, lines: true });
+    else if (this.isMoving()) this.drawKept();
+    else this.drawFacets(style, fine);
+    const lines = fine && !quantity.picture && !this.kept.shown ? this.fine.lines : null;
+    if (lines) painter.draw(lines, [[0, lines.count]], { ...style, plain: edge, lines: true });
     this.drawMarks(ink);
     this.legend.show(quantity, this.range, this.note());
+  }
+
+  // All facets in view. How long it takes decides whether they are drawn anew in each frame of a movement.
+  drawFacets(style, fine) {
+    const { painter } = this;
+    const begin = performance.now();
+    if (fine) painter.draw(this.fine.loaded, [[0, this.fine.loaded.count]], style);
+    else painter.draw(this.base.loaded, this.stretches(), style);
+    painter.keep();
+    this.kept = { view: this.view, scale: this.scale, milliseconds: performance.now() - begin, shown: false };
+  }
+
+  // Whether the view has changed just now, and facets take too long to draw: then they wait until it is at rest.
+  isMoving() {
+    const { kept, view } = this;
+    if (!kept || kept.scale !== this.scale || kept.milliseconds < SLOW || kept.view === view) return false;
+    if (kept.rested === view) return false;
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => {
+      this.resting = null;
+      kept.rested = this.view;
+      this.changed();
+    }, REST);
+    return true;
+  }
+
+  drawKept() {
+    const { view, size } = this;
+    const { view: before } = this.kept;
+    this.kept.shown = true;
+    const along = (from, to, length) => (2 * (from - to)) / (view.step * length);
+    this.painter.drawKept(along(before.x, view.x, size.width), along(before.y, view.y, size.height), before.step / view.step);
   }
 
   // Boxes are given relative to the middle of the view: single precision is enough then.

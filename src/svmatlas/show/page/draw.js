@@ -88,6 +88,21 @@ void main() {
   color = texture(colors, vec2((clamp(t, 0.0, 1.0) * 255.0 + 0.5) / 256.0, 0.5));
 }`;
 
+// What was drawn before, moved and scaled: while the view moves, where drawing all facets anew takes long.
+const BEFORE_VERTEX = `#version 300 es
+precision highp float;
+layout(location = 0) in vec2 corner;
+uniform vec4 place;
+out vec2 at;
+void main() { at = corner; gl_Position = vec4(place.xy + place.zw * (2.0 * corner - 1.0), 0.0, 1.0); }`;
+
+const BEFORE_FRAGMENT = `#version 300 es
+precision highp float;
+in vec2 at;
+uniform sampler2D before;
+out vec4 color;
+void main() { color = texture(before, at); }`;
+
 function compile(gl, kind, source) {
   const shader = gl.createShader(kind);
   gl.shaderSource(shader, source);
@@ -126,6 +141,8 @@ export class Painter {
     this.gl = gl;
     this.facets = makeProgram(gl, VERTEX, FRAGMENT);
     this.pictures = makeProgram(gl, PICTURE_VERTEX, PICTURE_FRAGMENT);
+    this.moved = makeProgram(gl, BEFORE_VERTEX, BEFORE_FRAGMENT);
+    this.before = makeTexture(gl);
     this.height = Math.max(1, Math.ceil(nFacets / WIDE));
     this.values = makeTexture(gl);
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA32F, WIDE, this.height, 0, gl.RGBA, gl.FLOAT, null);
@@ -224,6 +241,33 @@ export class Painter {
     gl.bindVertexArray(null);
   }
 
+  // Keep what is drawn now, and wait until it is.
+  keep() {
+    const { gl, canvas } = this;
+    gl.bindTexture(gl.TEXTURE_2D, this.before);
+    gl.copyTexImage2D(gl.TEXTURE_2D, 0, gl.RGBA, 0, 0, canvas.width, canvas.height, 0);
+    gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));
+  }
+
+  // Draw what was kept, its middle at (x, y) of the window from -1 to 1, and so many times as large.
+  drawKept(x, y, larger) {
+    const { gl } = this;
+    gl.useProgram(this.moved.program);
+    gl.activeTexture(gl.TEXTURE0);
+    gl.bindTexture(gl.TEXTURE_2D, this.before);
+    gl.uniform1i(this.moved.at.before, 0);
+    gl.uniform4f(this.moved.at.place, x, y, larger, larger);
+    this.drawSquare();
+  }
+
+  drawSquare() {
+    const { gl } = this;
+    gl.bindBuffer(gl.ARRAY_BUFFER, this.square);
+    gl.enableVertexAttribArray(0);
+    gl.vertexAttribPointer(0, 2, gl.FLOAT, false, 0, 0);
+    gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
+  }
+
   // ``limits``: the box of places of the picture, relative to the same middle as the box that is shown.
   drawPicture({ box, limits, range, unknown, scale, direct }) {
     const { gl } = this;
@@ -239,9 +283,6 @@ export class Painter {
     gl.uniform4f(at.unknown, ...unknown, 1);
     gl.uniform1i(at.scale, SCALE_NUMBERS[scale.name]);
     gl.uniform1f(at.unit, scale.unit);
-    gl.bindBuffer(gl.ARRAY_BUFFER, this.square);
-    gl.enableVertexAttribArray(0);
-    gl.vertexAttribPointer(0, 2, gl.FLOAT, false, 0, 0);
-    gl.drawArrays(gl.TRIANGLE_STRIP, 0, 4);
+    this.drawSquare();
   }
 }

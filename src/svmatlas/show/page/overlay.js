@@ -184,7 +184,7 @@ export function ticksBetween(low, high, count) {
 
 function triangleTicks(unit) {
   const middle = Math.round(Math.log10(unit));
-  return [-2, -1, 0, 1, 2].map((k) => ({ at: 10 ** (middle + k) / (10 ** (middle + k) + unit), text: `1e${middle + k}` }));
+  return [-1, 0, 1].map((k) => ({ at: 10 ** (middle + k) / (10 ** (middle + k) + unit), text: `1e${middle + k}` }));
 }
 
 // A cost from its logarithm: powers of ten, or so many digits that neighbours differ.

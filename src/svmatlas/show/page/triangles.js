@@ -7,7 +7,8 @@
 import { clip, halfPlanes, middleOf, placeOf } from "./plane.js";
 
 const DEEPEST = 14; // splits of an edge in a row
-const BENT = 0.29; // an edge of d decades is bent by at most this times d^2
+const SMALL = 0.05; // decades: in a facet no wider than this slopes hardly change,
+const BENT = 0.82; // so that an edge of d decades is bent by at most this times d^2 (|y''| <= ln 10 |s (1 - s)|, slope |s| <= 1.26)
 
 class Growing {
   constructor(Kind, size) {
@@ -114,7 +115,7 @@ function split(out, a, b, c, facet, tolerance, depth) {
 function addFacet(out, atlas, f, { scale, layout, box, planes, tolerance }) {
   const b = layout.boxes.subarray(4 * f, 4 * f + 4);
   const wide = Math.max(b[1] - b[0], b[3] - b[2]);
-  const flat = scale.name !== "log" || BENT * wide * wide < tolerance;
+  const flat = scale.name !== "log" || (wide < SMALL && BENT * wide * wide < tolerance);
   const within = !planes.length || (b[0] >= box[0] && b[1] <= box[1] && b[2] >= box[2] && b[3] <= box[3]);
   if (flat && within) return addFan(out, atlas, layout, f);
   const corners = ringOf(atlas, planes, f).map((c) => cornerOf(scale, c));
