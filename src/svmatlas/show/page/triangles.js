@@ -6,7 +6,7 @@
 
 import { clip, halfPlanes, middleOf, placeOf } from "./plane.js";
 
-const DEEPEST = 14; // splits of an edge in a row
+const DEEPEST = 48; // splits in a row: a guard only, each one makes an edge a quarter as bent
 const SMALL = 0.05; // decades: in a facet no wider than this slopes hardly change,
 const BENT = 0.82; // so that an edge of d decades is bent by at most this times d^2 (|y''| <= ln 10 |s (1 - s)|, slope |s| <= 1.26)
 
