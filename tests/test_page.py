@@ -147,7 +147,7 @@ COLORS = ["margin", "support", "layer", "parity", "coef:0", "alpha"]
 @pytest.mark.parametrize("color", COLORS)
 def test_pixels_have_the_colour_of_their_value(small, color):
     tab, _, _, atlas, *_ = small
-    tab.run("app.setRow(3)")
+    tab.run("app.setRows([3])")
     tab.run("(app.view = { x: -0.5, y: -0.6, step: 0.0007 }, app.setColor(given))", color)
     tab.settle()
     low, high = tab.run("app.range")
@@ -268,12 +268,12 @@ def test_costs_are_searched_for(small):
 
 def test_a_link_reproduces_the_view(small, small_page):
     tab, *_ = small
-    tab.run("(app.setScale('triangle'), app.zoom(0.2), app.setRow(5), app.setColor('coef:1'), app.setTheme('dark'))")
+    tab.run("(app.setScale('triangle'), app.zoom(0.2), app.setRows([5, 2]), app.setColor('coef:1'), app.setTheme('dark'))")
     tab.run("(app.setCosts([0.3, 0.4]), app.setPins([[0.1, 0.2], [Infinity, 0.7]]), app.setPoint(2))")
     link = tab.run("app.link")
     tab.open(small_page[0], link)
     assert tab.run("app.link") == link
-    tab.open(small_page[0], "#view=1,nonsense&scale=cubic&color=%ZZ&pin=a&row=1e9")
+    tab.open(small_page[0], "#view=1,nonsense&scale=cubic&color=%ZZ&pin=a&rows=1e9,x")
     assert tab.complaints == []
 
 
@@ -338,7 +338,7 @@ def test_event_paths_are_the_edges_of_the_atlas(tab, tmp_path):
         tab.open(tmp_path / "map.html")
         for row in (0, 5, 11):
             first = atlas._problem.first_rows[atlas._problem.point[row]]
-            found = tab.run("(app.setRow(given), app.paths.map((edges) => edges.length))", row)
+            found = tab.run("(app.setRows([given]), app.paths.map((edges) => edges.length))", row)
             at = np.repeat(np.arange(atlas.n_edges), np.diff(atlas.edge_at))
             on = [at[np.all(atlas.edge_events == (first, kind), axis=1)] for kind in (0, 1)]
             assert found == [len(edges) for edges in on]

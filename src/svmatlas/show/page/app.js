@@ -37,7 +37,7 @@ const THEMES = {
 
 export class App {
   constructor(root, atlas, hooks = {}) {
-    Object.assign(this, { root, atlas, hooks, pins: [], row: null, point: null, costs: null, paths: null });
+    Object.assign(this, { root, atlas, hooks, pins: [], rows: [], point: null, costs: null, paths: null });
     this.quantities = quantities(atlas);
     this.money = { fp: 1, fn: 1, prior: atlas.frontier?.prior ?? 0.5 };
     this.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
@@ -72,8 +72,8 @@ export class App {
     this.search.placeholder = "C+, C−";
     this.search.setAttribute("aria-label", "costs to go to");
     this.rowField = element("input", "row");
-    this.rowField.placeholder = "row";
-    this.rowField.setAttribute("aria-label", "row whose events are drawn");
+    this.rowField.placeholder = "rows";
+    this.rowField.setAttribute("aria-label", "rows whose events are drawn");
     this.colorChoice = this.choice(this.quantities.map(({ id, label }) => [id, label]), (id) => this.setColor(id));
     this.scaleChoice = this.choice(SCALES.map((name) => [name, name]), (name) => this.setScale(name));
     const bar = element("header", "top", element("h1", "", this.atlas.title), this.search, this.rowField, this.colorChoice, this.scaleChoice);
@@ -149,9 +149,8 @@ export class App {
     const quantity = this.quantities.find((one) => one.id === id) || this.quantities[0];
     this.quantity = quantity;
     this.colorChoice.value = quantity.id;
-    if (quantity.id === "alpha" && this.row === null) this.row = 0;
     const pinned = this.pins[0] && modelAt(this.atlas, ...this.pins[0]);
-    this.values.choose(quantity, { row: this.row, predictions: pinned && predictions(this.atlas, pinned.beta) });
+    this.values.choose(quantity, { row: this.rows[0] ?? 0, predictions: pinned && predictions(this.atlas, pinned.beta) });
     this.painter.setColors(quantity.table);
     if (quantity.picture) this.setPicture(quantity.id);
     this.asked = null;
@@ -189,10 +188,12 @@ export class App {
     return this.quantity.picture ? (this.picture?.range ?? [0, 1]) : this.values.range;
   }
 
-  setRow(row) {
-    this.row = Number.isInteger(row) && row >= 0 && row < this.atlas.nRows ? row : null;
-    this.rowField.value = this.row === null ? "" : String(this.row);
-    this.paths = this.row === null ? null : eventPaths(this.atlas, this.row);
+  // Rows whose event paths are drawn; alpha is that of the first.
+  setRows(rows) {
+    this.rows = rows.filter((row) => Number.isInteger(row) && row >= 0 && row < this.atlas.nRows);
+    this.rowField.value = this.rows.join(", ");
+    const paths = this.rows.map((row) => eventPaths(this.atlas, row));
+    this.paths = paths.length ? [0, 1].map((type) => paths.flatMap((found) => found[type])) : null;
     if (this.quantity.id === "alpha") this.setColor("alpha");
     this.changed();
   }
@@ -234,11 +235,11 @@ export class App {
     this.changed();
   }
 
-  apply({ scale, view, color, theme, pins = [], row, point, costs }) {
+  apply({ scale, view, color, theme, pins = [], rows, point, costs }) {
     this.setTheme(theme || this.theme);
     if (scale && scale !== this.scale.name) this.setScale(scale);
     if (view) this.view = view;
-    if (row !== undefined) this.setRow(row);
+    if (rows) this.setRows(rows);
     this.setPins(pins);
     if (point !== undefined && this.atlas.frontier && point < this.atlas.frontier.fpr.length) this.point = point;
     if (color) this.setColor(color);
@@ -251,8 +252,8 @@ export class App {
   }
 
   get link() {
-    const { view, costs, pins, row, point, theme } = this;
-    return writeLink({ view, costs, pins, row, point, theme, scale: this.scale.name, color: this.quantity.id });
+    const { view, costs, pins, rows, point, theme } = this;
+    return writeLink({ view, costs, pins, rows, point, theme, scale: this.scale.name, color: this.quantity.id });
   }
 
   // Moving
@@ -292,7 +293,7 @@ export class App {
   }
 
   goTo(text) {
-    const parts = text.split(/[,;\s]+/).filter(Boolean).map((part) => (/^(inf|∞)/i.test(part) ? Infinity : Number(part)));
+    const parts = numbersIn(text);
     const good = parts.length === 2 && parts.every((value) => value >= 0);
     this.search.classList.toggle("wrong", !good);
     if (good) this.setCosts(parts, true);
@@ -356,7 +357,7 @@ export class App {
       this.zoom(CLOSER ** Math.max(-3, Math.min(3, event.deltaY / 60)), ...this.pointer(event));
     }, { passive: false }); // prettier-ignore
     this.search.addEventListener("keydown", (event) => event.key === "Enter" && this.goTo(this.search.value) && this.window.focus());
-    this.rowField.addEventListener("change", () => this.setRow(this.rowField.value === "" ? null : Number(this.rowField.value)));
+    this.rowField.addEventListener("change", () => this.setRows(numbersIn(this.rowField.value)));
     this.root.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.resized()).observe(area);
   }
@@ -642,6 +643,10 @@ export class App {
     const f = locate(this.atlas, homogeneous(this.atlas, cPos, cNeg));
     return f >= 0 && this.atlas.number ? this.atlas.number[f] : f;
   }
+}
+
+function numbersIn(text) {
+  return text.split(/[,;\s]+/).filter(Boolean).map((part) => (/^(inf|∞)/i.test(part) ? Infinity : Number(part)));
 }
 
 function rangeOf(values, best = -Infinity, before = [Infinity, -Infinity]) {

@@ -10,7 +10,7 @@ const LINES = [
   "Click or press p to pin a model (A). Pin a second one (B), and the panel says what is different. x removes pins.",
   "Shift and arrow keys move the cursor. Type costs as 0.1, 2 (inf is allowed) into the box: / goes there.",
   "c and C change what the colours mean, s the scale: logarithmic, linear, or the triangle that has infinity as a side.",
-  "r asks for a row: where it enters the margin is drawn (cyan: from outside, red: from inside), and alpha can be the colour.",
+  "r asks for rows: where they enter the margin is drawn (cyan: from outside, red: from inside), and alpha can be the colour.",
   "b goes to the best cells of a selection, n to the next point of the ROC frontier. y copies the model as Python.",
   "t changes between dark and light, ? shows this help. The address holds the view: copy it to share what you see.",
 ];

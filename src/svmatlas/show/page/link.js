@@ -8,7 +8,7 @@ export function writeLink(state) {
   parts.push(`view=${shown([state.view.x, state.view.y, state.view.step])}`);
   if (state.costs) parts.push(`at=${shown(state.costs)}`);
   state.pins.forEach((pin) => parts.push(`pin=${shown(pin)}`));
-  if (state.row !== null) parts.push(`row=${state.row}`);
+  if (state.rows.length) parts.push(`rows=${shown(state.rows)}`);
   if (state.point !== null) parts.push(`roc=${state.point}`);
   return `#${parts.join("&")}`;
 }
@@ -26,7 +26,7 @@ export function readLink(fragment) {
     if (key === "view" && good && list.length === 3 && list[2] > 0) state.view = { x: list[0], y: list[1], step: list[2] };
     if (key === "at" && good && list.length === 2) state.costs = list;
     if (key === "pin" && good && list.length === 2 && state.pins.length < 2) state.pins.push(list);
-    if (key === "row" && Number.isInteger(list[0]) && text) [state.row] = list;
+    if (key === "rows" && text) state.rows = list;
     if (key === "roc" && Number.isInteger(list[0]) && text) [state.point] = list;
   }
   return state;
