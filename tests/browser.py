@@ -21,9 +21,13 @@ class Tab:
 
     def __init__(self, page):
         self.page, self.complaints, self.requests = page, [], []
-        page.on("console", lambda message: self.complaints.append(message.text) if message.type == "error" else None)
+        page.on("console", self.listen)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
+
+    def listen(self, message):
+        if message.type == "error" or "GL_INVALID" in message.text:
+            self.complaints.append(message.text)
 
     def open(self, path, fragment=""):
         self.page.goto("about:blank")

@@ -208,6 +208,22 @@ def test_a_zoom_keeps_the_place_under_the_pointer_and_a_drag_moves_it(small):
     assert tab.run("app.pins.length") == 0
 
 
+def test_slow_machines_move_what_was_drawn_until_it_rests(small):
+    tab, *_ = small
+    pixels = np.random.default_rng(3).integers([60, 60], [800, 500], (20, 2)).tolist()
+    look = "given.map(([i, j]) => app.colorOfPixel(i, j))"
+    before = tab.run(look, pixels)
+    tab.run("(app.kept.milliseconds = 1000, app.move(-40, 30), app.frame())")
+    assert tab.run("app.kept.shown")
+    moved = tab.run(look, [[i + 40, j + 30] for i, j in pixels])
+    assert np.mean(np.abs(np.subtract(moved, before)).max(axis=1) <= 2) >= 0.9
+    tab.settle()
+    assert not tab.run("app.kept.shown")
+    drawn = tab.run(look, [[i + 40, j + 30] for i, j in pixels])
+    assert np.mean(np.abs(np.subtract(drawn, before)).max(axis=1) <= 40) >= 0.7  # edges are drawn anew
+    assert tab.complaints == []
+
+
 def test_two_clicks_pin_two_models_and_compare_them(small):
     tab, _, _, atlas, *_ = small
     box = tab.page.locator(".window").bounding_box()
@@ -365,6 +381,19 @@ def test_a_large_map_is_a_picture_that_says_so(small_page, tab, tmp_path, monkey
     assert "holds 0 of them" in tab.page.locator("footer").inner_text()
     with pytest.raises(ValueError, match="a page holds at most 100"):
         atlas.page(tmp_path / "large.html", region=((0, 10), (0, 10)))
+
+
+def test_too_many_columns_are_left_out_and_the_rest_is_right(tab, tmp_path, monkeypatch):
+    monkeypatch.setattr("svmatlas.show.contents.MOST_WEIGHTS", 1000)
+    X, y, _ = sparse()
+    atlas = svmatlas.explore(X, y, region=((0.01, 1), (0.01, 1)))
+    atlas.page(tmp_path / "map.html")
+    tab.open(tmp_path / "map.html")
+    found = tab.run("app.query(0.2, 0.1)")
+    assert found["coef"] is None
+    assert found["intercept"] == pytest.approx(atlas.intercept(0.2, 0.1), abs=1e-9)
+    assert "too many columns" in tab.page.locator(".card").first.inner_text()
+    assert tab.complaints == []
 
 
 def test_a_selection_has_a_page_of_its_own(small_page, tab, tmp_path):

@@ -102,7 +102,7 @@ def _facts(atlas: Atlas) -> dict[str, Any]:
         "trueRank": int(problem.data.rank), "exponent": features.exponent, "costExponent": problem.cost_exponent,
         "bias": features.bias, "kernel": features.kernel.name, "ownRows": features.factor is None,
         "region": _bounded(atlas.region), "classes": [str(label) for label in atlas.classes_],
-        "names": list(atlas.columns.names or map(str, range(features.n_features))) if features.linear else None,
+        "names": list(atlas.columns.names or map(str, range(features.n_features))) if _has_weights(atlas) else None,
         "standardized": atlas.columns.scale is not None, "home": [*view.x, *view.y],
     }  # fmt: skip
 
@@ -227,6 +227,13 @@ def _rows(atlas: Atlas) -> dict[str, npt.NDArray[Any]]:
     }  # fmt: skip
 
 
+def _has_weights(atlas: Atlas) -> bool:
+    """Whether the page holds what coefficients are made of."""
+    features = atlas._problem.features
+    rank = 0 if features.factor is None else features.factor.shape[1]
+    return features.linear and rank * features.n_features <= MOST_WEIGHTS
+
+
 def _weights(atlas: Atlas) -> dict[str, npt.NDArray[Any]]:
     """How internal weights become coefficients and intercepts of the user's columns, as far as a page holds that."""
     features, columns = atlas._problem.features, atlas.columns
@@ -236,7 +243,7 @@ def _weights(atlas: Atlas) -> dict[str, npt.NDArray[Any]]:
     unit = np.eye(features.factor.shape[1])
     if not features.linear:
         return {"interceptOf": features.intercept(features.expand(unit))}
-    if unit.shape[0] * features.n_features > MOST_WEIGHTS:
+    if not _has_weights(atlas):
         z = features.expand(unit)
         return found | {"interceptOf": features.bias**2 * np.ldexp(z, 2 * features.exponent).sum(axis=1)}
     coef, intercept = features.weights(unit)

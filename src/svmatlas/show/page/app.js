@@ -1,42 +1,33 @@
-// The page: state, what is drawn, and what happens when something is done to it. Everything else is in the other modules.
+// The page: its elements, its state, and what can be done to it. Drawing is in scene.js, mouse and keys are in input.js.
 
 import { homogeneous, makeAtlas } from "./atlas.js";
-import { Painter } from "./draw.js";
+import { PIN_COLORS, colorAt } from "./colors.js";
 import { button, element } from "./dom.js";
+import { Painter } from "./draw.js";
 import { eventPaths } from "./events.js";
 import { helpPanel } from "./help.js";
+import { CLOSER, listen, numbersIn } from "./input.js";
 import { Legend } from "./legend.js";
-import { bestPoint, frontierCard, selectionCard } from "./linked.js";
 import { readLink, writeLink } from "./link.js";
+import { bestPoint, frontierCard, selectionCard } from "./linked.js";
 import { locate } from "./locate.js";
 import { Overlay } from "./overlay.js";
 import { PIN_NAMES, comparison, modelCard, pythonOf } from "./panel.js";
-import { PIN_COLORS, colorAt } from "./colors.js";
-import { SCALES, bend, boxOf, costsAt, fromPixel, halfPlanes, homeView, makeScale } from "./plane.js";
+import { SCALES, costsAt, fromPixel, homeView } from "./plane.js";
+import { Scene } from "./scene.js";
 import { confusion, predictions, scoresOf } from "./scores.js";
 import { modelAt } from "./solve.js";
-import { hasSurface, scoreAt, scoresIn } from "./surface.js";
-import { alongCurve, facetsIn, layOut, ringOf, triangulate } from "./triangles.js";
-import { Values, quantities } from "./values.js";
+import { scoreAt } from "./surface.js";
 import { unpack } from "./unpack.js";
+import { Values, quantities } from "./values.js";
 
-const CHORD = 0.3; // pixels that a drawn facet may be off
-const FINE = 60000; // facets in view up to which they are drawn anew, as exactly as the zoom asks for, with their edges
-const AROUND = 0.5; // what is drawn beside the home view, as a share of it; further out only what is drawn anew
 const FURTHEST = 2; // zoom from home
-const CHUNK = 2048; // facets that are drawn or left out together
 const TURN = 10; // milliseconds of work on values between frames, and at least as long as a frame takes,
 const LONGEST = 150; // but no longer than this
-const SLOW = 25; // milliseconds that drawing all facets may take in each frame of a movement
-const REST = 120; // milliseconds without movement after which they are drawn if they take longer
-const CLOSER = 1.25; // one step of zoom
-const THEMES = {
-  dark: { background: [0.09, 0.1, 0.12], unknown: [0.22, 0.23, 0.26], ink: "#eeeeee", edge: [0, 0, 0, 1] },
-  light: { background: [1, 1, 1], unknown: [0.87, 0.87, 0.88], ink: "#111111", edge: [0.15, 0.15, 0.15, 1] },
-};
 
-export class App {
+export class App extends Scene {
   constructor(root, atlas, hooks = {}) {
+    super();
     Object.assign(this, { root, atlas, hooks, pins: [], rows: [], point: null, costs: null, paths: null });
     this.quantities = quantities(atlas);
     this.money = { fp: 1, fn: 1, prior: atlas.frontier?.prior ?? 0.5 };
@@ -48,7 +39,7 @@ export class App {
     this.measure();
     this.setScale("log");
     this.setColor(this.quantities[0].id);
-    this.listen();
+    listen(this);
     this.setTheme(this.theme);
   }
 
@@ -76,9 +67,11 @@ export class App {
     this.rowField.setAttribute("aria-label", "rows whose events are drawn");
     this.colorChoice = this.choice(this.quantities.map(({ id, label }) => [id, label]), (id) => this.setColor(id));
     this.scaleChoice = this.choice(SCALES.map((name) => [name, name]), (name) => this.setScale(name));
-    const bar = element("header", "top", element("h1", "", this.atlas.title), this.search, this.rowField, this.colorChoice, this.scaleChoice);
+    const bar = element("header", "top", element("h1", "", this.atlas.title));
+    bar.append(this.search, this.rowField, this.colorChoice, this.scaleChoice);
     bar.append(button("−", "zoom out (−)", () => this.zoom(CLOSER)), button("+", "zoom in (+)", () => this.zoom(1 / CLOSER)));
-    bar.append(button("all", "see all (0)", () => this.goHome()), button("◐", "dark or light (t)", () => this.toggleTheme()), button("?", "help (?)", () => this.toggleHelp()));
+    bar.append(button("all", "see all (0)", () => this.goHome()), button("◐", "dark or light (t)", () => this.toggleTheme()));
+    bar.append(button("?", "help (?)", () => this.toggleHelp()));
     this.root.classList.add("svmatlas");
     this.root.append(bar, element("main", "", this.window, this.side), element("footer", "", this.facts()), this.help);
   }
@@ -96,9 +89,12 @@ export class App {
 
   facts() {
     const { totalFacets, nFacets, nLayers, nRows, nFeatures, classes, complete } = this.atlas;
-    if (!totalFacets) return `C+ is the cost of errors on “${classes[1]}”, C− on “${classes[0]}”.`;
-    const held = nFacets < totalFacets ? ` This page holds ${nFacets.toLocaleString("en")} of them; the rest is a picture in pixels.` : "";
-    return `${totalFacets.toLocaleString("en")} facets in ${nLayers} layers${complete ? "" : ", not all of the plane"}; ${nRows} rows, ${nFeatures} columns. C+ is the cost of errors on “${classes[1]}”, C− on “${classes[0]}”.${held}`;
+    const meaning = `C+ is the cost of errors on “${classes[1]}”, C− on “${classes[0]}”.`;
+    if (!totalFacets) return meaning;
+    const number = (count) => count.toLocaleString("en");
+    const sizes = `${number(totalFacets)} facets in ${nLayers} layers${complete ? "" : ", not all of the plane"}`;
+    const held = ` This page holds ${number(nFacets)} of them; the rest is a picture in pixels.`;
+    return `${sizes}; ${nRows} rows, ${nFeatures} columns. ${meaning}${nFacets < totalFacets ? held : ""}`;
   }
 
   measure() {
@@ -112,39 +108,6 @@ export class App {
 
   // State
 
-  setScale(name) {
-    this.scale = makeScale(name, this.atlas.home);
-    this.scaleChoice.value = name;
-    this.view = homeView(this.scale, this.size.width, this.size.height);
-    const { atlas, scale } = this;
-    this.layout = layOut(atlas, scale);
-    const order = alongCurve(atlas, this.layout, boxOf(this.view, this.size));
-    if (this.base) this.painter.unload(this.base.loaded);
-    const [box, tolerance] = [boxOf(this.view, this.size, AROUND), CHORD * this.view.step];
-    const made = triangulate(atlas, order, { scale, layout: this.layout, box, tolerance });
-    this.base = { loaded: this.painter.load(made), chunks: this.chunks(order, made.starts) };
-    this.dropFine();
-    this.changed();
-  }
-
-  chunks(order, starts) {
-    const found = [];
-    for (let k = 0; k < order.length; k += CHUNK) {
-      const last = Math.min(order.length, k + CHUNK);
-      const box = [Infinity, -Infinity, Infinity, -Infinity];
-      for (let j = k; j < last; j++) {
-        const at = 4 * order[j];
-        const { boxes } = this.layout;
-        box[0] = Math.min(box[0], boxes[at]);
-        box[1] = Math.max(box[1], boxes[at + 1]);
-        box[2] = Math.min(box[2], boxes[at + 2]);
-        box[3] = Math.max(box[3], boxes[at + 3]);
-      }
-      found.push({ box, first: starts[k], count: starts[last] - starts[k] });
-    }
-    return found;
-  }
-
   setColor(id) {
     const quantity = this.quantities.find((one) => one.id === id) || this.quantities[0];
     this.quantity = quantity;
@@ -155,37 +118,6 @@ export class App {
     if (quantity.picture) this.setPicture(quantity.id);
     this.asked = null;
     this.changed();
-  }
-
-  setPicture(id) {
-    this.picture = null;
-    if (id === "selection" && hasSurface(this.atlas)) return;
-    const whole = id === "selection" ? this.atlas.selection : this.atlas.pictures.find(({ name }) => `picture:${name}` === id);
-    const values = this.atlas[id === "selection" ? "scores" : id];
-    this.painter.setPicture(values, whole.pixels, whole.pixels);
-    this.picture = { box: whole.limits.map(Math.log10), range: rangeOf(values, whole.bestScore), direct: false };
-  }
-
-  // The score in the pixels of the view, made anew when that has changed.
-  makeSurface() {
-    if (this.quantity.id !== "selection" || !hasSurface(this.atlas)) return;
-    const box = boxOf(this.view, this.size);
-    const key = JSON.stringify([box, this.scale.name]);
-    if (this.picture?.key === key || this.surfacing) return;
-    this.surfacing = setTimeout(() => {
-      this.surfacing = null;
-      const { width, height } = this.size;
-      const now = boxOf(this.view, this.size);
-      const values = scoresIn(this.atlas, this.scale, now, width, height);
-      this.painter.setPicture(values, width, height);
-      const range = rangeOf(values, this.atlas.selection.bestScore, this.picture?.range);
-      this.picture = { box: now, range, direct: true, scaleName: this.scale.name, key: JSON.stringify([now, this.scale.name]) };
-      this.changed();
-    }, 30);
-  }
-
-  get range() {
-    return this.quantity.picture ? (this.picture?.range ?? [0, 1]) : this.values.range;
   }
 
   // Rows whose event paths are drawn; alpha is that of the first.
@@ -275,11 +207,6 @@ export class App {
     this.changed();
   }
 
-  pointer(event) {
-    const box = this.window.getBoundingClientRect();
-    return [event.clientX - box.left, event.clientY - box.top];
-  }
-
   hover(px, py) {
     const costs = costsAt(this.scale, ...fromPixel(this.view, this.size, px, py));
     if (costs) this.setCosts(costs);
@@ -328,79 +255,9 @@ export class App {
 
   // Events
 
-  listen() {
-    let drag = null;
-    const fingers = new Map();
-    const area = this.window;
-    area.addEventListener("pointerdown", (event) => {
-      area.setPointerCapture(event.pointerId);
-      fingers.set(event.pointerId, this.pointer(event));
-      drag = { at: this.pointer(event), moved: 0 };
-    });
-    area.addEventListener("pointermove", (event) => {
-      const at = this.pointer(event);
-      if (fingers.has(event.pointerId)) this.dragTo(fingers, event.pointerId, at, drag);
-      else this.hover(...at);
-    });
-    const release = (event) => {
-      fingers.delete(event.pointerId);
-      if (drag && drag.moved < 4 && event.type === "pointerup") {
-        this.hover(...this.pointer(event));
-        this.pin();
-      }
-      drag = null;
-    };
-    area.addEventListener("pointerup", release);
-    area.addEventListener("pointercancel", release);
-    area.addEventListener("wheel", (event) => {
-      event.preventDefault();
-      this.zoom(CLOSER ** Math.max(-3, Math.min(3, event.deltaY / 60)), ...this.pointer(event));
-    }, { passive: false }); // prettier-ignore
-    this.search.addEventListener("keydown", (event) => event.key === "Enter" && this.goTo(this.search.value) && this.window.focus());
-    this.rowField.addEventListener("change", () => this.setRows(numbersIn(this.rowField.value)));
-    this.root.addEventListener("keydown", (event) => this.key(event));
-    new ResizeObserver(() => this.resized()).observe(area);
-  }
-
-  dragTo(fingers, id, at, drag) {
-    const others = Array.from(fingers).filter(([other]) => other !== id);
-    const before = fingers.get(id);
-    fingers.set(id, at);
-    if (others.length === 0) this.move(before[0] - at[0], at[1] - before[1]);
-    else {
-      const [ox, oy] = others[0][1];
-      const spread = (point) => Math.hypot(point[0] - ox, point[1] - oy) || 1;
-      this.zoom(spread(before) / spread(at), (at[0] + ox) / 2, (at[1] + oy) / 2);
-    }
-    if (drag) drag.moved += Math.hypot(at[0] - before[0], at[1] - before[1]);
-  }
-
   resized() {
     this.measure();
     this.changed();
-  }
-
-  key(event) {
-    if (event.key === "Escape") return this.toggleHelp(false);
-    if (["INPUT", "SELECT"].includes(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return undefined;
-    const action = this.keys(event.shiftKey)[event.key];
-    if (!action) return undefined;
-    event.preventDefault();
-    return action();
-  }
-
-  keys(shift) {
-    const go = shift ? (dx, dy) => this.nudge(dx, dy) : (dx, dy) => this.move(40 * dx, 40 * dy);
-    const { selection, frontier } = this.atlas;
-    return {
-      ArrowLeft: () => go(-1, 0), ArrowRight: () => go(1, 0), ArrowUp: () => go(0, 1), ArrowDown: () => go(0, -1),
-      "+": () => this.zoom(1 / CLOSER), "=": () => this.zoom(1 / CLOSER), "-": () => this.zoom(CLOSER), 0: () => this.goHome(),
-      p: () => this.pin(), Enter: () => this.pin(), x: () => this.setPins([]), c: () => this.nextColor(1), C: () => this.nextColor(-1),
-      s: () => this.setScale(SCALES[(SCALES.indexOf(this.scale.name) + 1) % 3]), t: () => this.toggleTheme(), y: () => this.copy(),
-      "/": () => this.search.focus(), r: () => this.rowField.focus(), "?": () => this.toggleHelp(), h: () => this.toggleHelp(),
-      b: () => selection && this.setCosts(selection.costs, true),
-      n: () => frontier && this.setPoint(((this.point ?? -1) + 1) % frontier.fpr.length),
-    }; // prettier-ignore
   }
 
   // Drawing
@@ -428,165 +285,6 @@ export class App {
     this.frames = (this.frames || 0) + 1;
   }
 
-  draw() {
-    const { painter, view, size, scale, quantity } = this;
-    const { background, unknown, ink, edge } = THEMES[this.theme];
-    const style = { view, size, scale, range: this.range, axis: this.values.axis, unknown };
-    painter.clear(background);
-    const fine = this.isFine();
-    if (quantity.picture) this.drawPicture(unknown);
-    else if (this.isMoving()) this.drawKept();
-    else this.drawFacets(style, fine);
-    const lines = fine && !quantity.picture && !this.kept.shown ? this.fine.lines : null;
-    if (lines) painter.draw(lines, [[0, lines.count]], { ...style, plain: edge, lines: true });
-    this.drawMarks(ink);
-    this.legend.show(quantity, this.range, this.note());
-  }
-
-  // All facets in view. How long it takes decides whether they are drawn anew in each frame of a movement.
-  drawFacets(style, fine) {
-    const { painter } = this;
-    const begin = performance.now();
-    if (fine) painter.draw(this.fine.loaded, [[0, this.fine.loaded.count]], style);
-    else painter.draw(this.base.loaded, this.stretches(), style);
-    painter.keep();
-    this.kept = { view: this.view, scale: this.scale, milliseconds: performance.now() - begin, shown: false };
-  }
-
-  // Whether the view has changed just now, and facets take too long to draw: then they wait until it is at rest.
-  isMoving() {
-    const { kept, view } = this;
-    if (!kept || kept.scale !== this.scale || kept.milliseconds < SLOW || kept.view === view) return false;
-    if (kept.rested === view) return false;
-    clearTimeout(this.resting);
-    this.resting = setTimeout(() => {
-      this.resting = null;
-      kept.rested = this.view;
-      this.changed();
-    }, REST);
-    return true;
-  }
-
-  drawKept() {
-    const { view, size } = this;
-    const { view: before } = this.kept;
-    this.kept.shown = true;
-    const along = (from, to, length) => (2 * (from - to)) / (view.step * length);
-    this.painter.drawKept(along(before.x, view.x, size.width), along(before.y, view.y, size.height), before.step / view.step);
-  }
-
-  // Boxes are given relative to the middle of the view: single precision is enough then.
-  drawPicture(unknown) {
-    const { picture, view, scale } = this;
-    if (!picture || (picture.direct && picture.scaleName !== scale.name)) return;
-    const relative = picture.direct || scale.name === "log" ? [view.x, view.x, view.y, view.y] : [0, 0, 0, 0];
-    const [box, limits] = [boxOf(view, this.size), picture.box].map((one) => one.map((value, k) => value - relative[k]));
-    this.painter.drawPicture({ box, limits, range: picture.range, unknown, scale, direct: picture.direct });
-  }
-
-  stretches() {
-    const box = boxOf(this.view, this.size);
-    const found = [];
-    for (const { box: [x0, x1, y0, y1], first, count } of this.base.chunks) {
-      if (x0 > box[1] || x1 < box[0] || y0 > box[3] || y1 < box[2]) continue;
-      const last = found[found.length - 1];
-      if (last && last[0] + last[1] === first) last[1] += count;
-      else found.push([first, count]);
-    }
-    return found;
-  }
-
-  drawMarks(ink) {
-    const { overlay, atlas } = this;
-    overlay.begin(this.view, this.size, this.scale, ink);
-    if (atlas.selection && this.quantity.id === "selection") {
-      const { pos, neg } = atlas.selection.grid;
-      overlay.dots(pos.flatMap((p) => neg.map((q) => [p, q])), 2);
-    }
-    if (atlas.selection) {
-      overlay.outline(atlas.selection.cells, "#d7191c");
-      overlay.star(atlas.selection.costs);
-    }
-    if (atlas.frontier && this.point !== null) overlay.outline(atlas.frontier.cells[this.point], "#0072b2");
-    if (this.paths) overlay.events(atlas, this.paths);
-    overlay.axes();
-    this.pins.forEach((costs, k) => overlay.pin(costs, k, PIN_NAMES[k]));
-    if (this.costs) overlay.cross(this.costs, "#111111");
-  }
-
-  note() {
-    if (this.quantity.picture) return this.picture?.direct ? "exact in the middle of each pixel" : "exact in the middle of each pixel of a picture";
-    if (!this.quantity.needsModels) return "";
-    const known = `${this.values.done.toLocaleString("en")} facets computed`;
-    const where = ["score", "disagree"].includes(this.quantity.id) ? "in the middle of each facet; " : "";
-    return where + known + (this.values.pending ? " …" : "");
-  }
-
-  dropFine() {
-    if (!this.fine) return;
-    this.painter.unload(this.fine.loaded);
-    if (this.fine.lines) this.painter.unload(this.fine.lines);
-    this.fine = null;
-  }
-
-  // Whether what was drawn finely covers the view.
-  isFine() {
-    if (!this.fine) return false;
-    const [x0, x1, y0, y1] = boxOf(this.view, this.size);
-    const [a, b, c, d] = this.fine.box;
-    const ratio = this.view.step / this.fine.step;
-    return x0 >= a && x1 <= b && y0 >= c && y1 <= d && ratio > 0.4 && ratio < 1.6;
-  }
-
-  prepareFine() {
-    if (this.isFine() || this.waiting) return;
-    this.waiting = setTimeout(() => {
-      this.waiting = null;
-      this.makeFine();
-    }, 60);
-  }
-
-  makeFine() {
-    const box = boxOf(this.view, this.size, 0.25);
-    const { step } = this.view;
-    if (this.tooMany && this.tooMany.step === step && this.tooMany.box.every((value, k) => value === box[k])) return;
-    const facets = facetsIn(this.layout, box);
-    this.dropFine();
-    this.tooMany = facets.length > FINE ? { step, box } : null;
-    if (this.tooMany || !facets.length) return;
-    const made = triangulate(this.atlas, facets, { scale: this.scale, layout: this.layout, box, tolerance: CHORD * step });
-    const area = this.size.width * this.size.height;
-    const lines = facets.length < area / 60 ? this.painter.load(this.edgesOf(facets, box)) : null;
-    this.fine = { loaded: this.painter.load(made), lines, box, step };
-    this.changed();
-  }
-
-  // The borders of some facets as lines, each with ends (place, facet).
-  edgesOf(facets, box) {
-    const places = [];
-    const planes = halfPlanes(this.scale, box);
-    const far = (x) => [Math.fround(x), x - Math.fround(x)];
-    for (const f of facets) {
-      const ring = ringOf(this.atlas, planes, f);
-      ring.forEach((c, k) => {
-        const line = bend(this.scale, c, ring[(k + 1) % ring.length], CHORD * this.view.step, planes);
-        for (let j = 1; j < line.length; j++) for (const [x, y] of [line[j - 1], line[j]]) places.push(...far(x), ...far(y));
-      });
-    }
-    return { places: Float32Array.from(places), facets: new Uint32Array(places.length / 4) };
-  }
-
-  // Values that need models: those of the facets in view, the largest first.
-  askValues() {
-    if (!this.quantity.needsModels) return;
-    const key = JSON.stringify([this.view, this.scale.name]);
-    if (this.asked === key) return;
-    this.asked = key;
-    const { boxes } = this.layout;
-    const area = (f) => (boxes[4 * f + 1] - boxes[4 * f]) * (boxes[4 * f + 3] - boxes[4 * f + 2]);
-    this.values.ask(facetsIn(this.layout, boxOf(this.view, this.size)).sort((f, g) => area(g) - area(f)));
-  }
-
   // The panel beside the plane
 
   showPanel() {
@@ -599,10 +297,24 @@ export class App {
     if (models.length === 2 && models.every(Boolean)) cards.push(comparison(atlas, ...models));
     const copy = ["copy as Python", "copy (y)", () => this.copy()];
     if (atlas.nFacets) cards.unshift(modelCard(atlas, this.model, "Here", null, [["pin", "pin (p)", () => this.pin()], copy]));
-    if (atlas.selection) cards.push(selectionCard(atlas, this.costs, [["go there", "best costs (b)", () => this.setCosts(atlas.selection.costs, true)], ["show the score", "colours", () => this.setColor("selection")]]));
-    if (atlas.frontier) cards.push(frontierCard(atlas.frontier, this.point, this.money, (k) => this.setPoint(k), (money) => this.setMoney(money)));
-    models.forEach((model, k) => cards.push(modelCard(atlas, model, PIN_NAMES[k], PIN_COLORS[k], [["unpin", "remove this pin", () => this.setPins(this.pins.filter((_, j) => j !== k))]])));
+    if (atlas.selection) cards.push(selectionCard(atlas, this.costs, this.selectionActions()));
+    if (atlas.frontier) {
+      const [choose, change] = [(k) => this.setPoint(k), (money) => this.setMoney(money)];
+      cards.push(frontierCard(atlas.frontier, this.point, this.money, choose, change));
+    }
+    models.forEach((model, k) => {
+      const unpin = ["unpin", "remove this pin", () => this.setPins(this.pins.filter((_, j) => j !== k))];
+      cards.push(modelCard(atlas, model, PIN_NAMES[k], PIN_COLORS[k], [unpin]));
+    });
     this.side.replaceChildren(...cards);
+  }
+
+  selectionActions() {
+    const { costs } = this.atlas.selection;
+    return [
+      ["go there", "best costs (b)", () => this.setCosts(costs, true)],
+      ["show the score", "colours", () => this.setColor("selection")],
+    ];
   }
 
   // For programs
@@ -611,9 +323,8 @@ export class App {
     const model = modelAt(this.atlas, cPos, cNeg);
     if (!model) return null;
     const counts = confusion(this.atlas, predictions(this.atlas, model.beta));
-    return {
-      facet: model.number, gap: model.gap, intercept: model.intercept, coef: model.coef && Array.from(model.coef), counts, scores: scoresOf(counts),
-    }; // prettier-ignore
+    const { number: facet, gap, intercept } = model;
+    return { facet, gap, intercept, coef: model.coef && Array.from(model.coef), counts, scores: scoresOf(counts) };
   }
 
   python() {
@@ -643,19 +354,6 @@ export class App {
     const f = locate(this.atlas, homogeneous(this.atlas, cPos, cNeg));
     return f >= 0 && this.atlas.number ? this.atlas.number[f] : f;
   }
-}
-
-function numbersIn(text) {
-  return text.split(/[,;\s]+/).filter(Boolean).map((part) => (/^(inf|∞)/i.test(part) ? Infinity : Number(part)));
-}
-
-function rangeOf(values, best = -Infinity, before = [Infinity, -Infinity]) {
-  let [low, high] = before;
-  for (const value of values) {
-    if (value < low) low = value;
-    if (value > high) high = value;
-  }
-  return [Math.min(low, best), Math.max(high, best)]; // the best cell may be smaller than a pixel
 }
 
 // Show packed data in an element.

@@ -245,7 +245,7 @@ export class Painter {
   keep() {
     const { gl, canvas } = this;
     gl.bindTexture(gl.TEXTURE_2D, this.before);
-    gl.copyTexImage2D(gl.TEXTURE_2D, 0, gl.RGBA, 0, 0, canvas.width, canvas.height, 0);
+    gl.copyTexImage2D(gl.TEXTURE_2D, 0, gl.RGB, 0, 0, canvas.width, canvas.height, 0); // the window has no alpha
     gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));
   }
 

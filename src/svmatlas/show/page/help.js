@@ -16,7 +16,8 @@ const LINES = [
 ];
 
 export function helpPanel(close) {
-  const panel = element("div", "help", element("h2", "", "How to read this map"), element("ol", "", ...LINES.map((line) => element("li", "", line))));
+  const list = element("ol", "", ...LINES.map((line) => element("li", "", line)));
+  const panel = element("div", "help", element("h2", "", "How to read this map"), list);
   const done = element("button", "", "close (Esc)");
   done.type = "button";
   done.addEventListener("click", close);

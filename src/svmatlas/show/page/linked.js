@@ -10,10 +10,13 @@ export function selectionCard(atlas, here, actions) {
   const { bestScore, bound, certified, costs, nCells, nFolds, grid } = atlas.selection;
   const proof = certified ? "no costs do better" : `stopped early: no costs do better than ${nice(bound, 6)}`;
   const card = element("section", "card selection", element("h2", "", `Best cross-validated score ${nice(bestScore, 6)}`));
-  card.append(element("p", "", `${proof}; ${nFolds} folds, ${nCells} best ${nCells === 1 ? "cell" : "cells"}, outlined. Recommended (★): C+ = ${nice(costs[0])}, C− = ${nice(costs[1])}.`));
+  const cells = `${nCells} best ${nCells === 1 ? "cell" : "cells"}, outlined`;
+  const chosen = `Recommended (★): C+ = ${nice(costs[0])}, C− = ${nice(costs[1])}.`;
+  card.append(element("p", "", `${proof}; ${nFolds} folds, ${cells}. ${chosen}`));
   if (grid.best !== null) {
     const lost = Math.max(0, bestScore - grid.best);
-    card.append(element("p", "", `A grid of ${grid.pos.length} × ${grid.neg.length} costs (dots) finds ${nice(grid.best, 6)}: ${nice(lost, 3)} less.`));
+    const size = `${grid.pos.length} × ${grid.neg.length}`;
+    card.append(element("p", "", `A grid of ${size} costs (dots) finds ${nice(grid.best, 6)}: ${nice(lost, 3)} less.`));
   }
   if (hasSurface(atlas) && here?.every((cost) => Number.isFinite(cost) && cost > 0)) {
     card.append(element("p", "", `At the cursor: ${nice(scoreAt(atlas, ...here), 6)}.`));
@@ -69,7 +72,8 @@ function input(name, value, changed) {
 
 // ``money``: costs of a false positive and of a false negative, and the share of positives. Changes are told by ``change``.
 export function frontierCard(frontier, chosen, money, choose, change) {
-  const card = element("section", "card frontier", element("h2", "", "What no costs can beat (ROC)"), picture(frontier, chosen, choose));
+  const card = element("section", "card frontier", element("h2", "", "What no costs can beat (ROC)"));
+  card.append(picture(frontier, chosen, choose));
   const fields = element("p", "money");
   fields.append(input("cost of a false positive", money.fp, (fp) => change({ ...money, fp })));
   fields.append(input("of a false negative", money.fn, (fn) => change({ ...money, fn })));
@@ -77,7 +81,8 @@ export function frontierCard(frontier, chosen, money, choose, change) {
   card.append(fields);
   if (chosen !== null) {
     const [p, q] = frontier.costs[chosen];
-    card.append(element("p", "", `chosen: ${percent(frontier.fpr[chosen])} false positives, ${percent(frontier.tpr[chosen])} true positives, at C+ = ${nice(p)}, C− = ${nice(q)}`));
+    const rates = `${percent(frontier.fpr[chosen])} false positives, ${percent(frontier.tpr[chosen])} true positives`;
+    card.append(element("p", "", `chosen: ${rates}, at C+ = ${nice(p)}, C− = ${nice(q)}`));
   }
   return card;
 }

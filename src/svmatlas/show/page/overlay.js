@@ -169,7 +169,8 @@ export class Overlay {
     const [low, high] = [middle - (length / 2) * this.view.step, middle + (length / 2) * this.view.step];
     if (this.scale.name === "triangle") return triangleTicks(this.scale.unit).filter(({ at }) => at >= low && at <= high);
     const list = ticksBetween(low, high, length / 90);
-    return this.scale.name === "log" ? list.map((at) => ({ at, text: powerText(at, this.view.step) })) : list.map((at) => ({ at, text: String(Number(at.toPrecision(8))) }));
+    const textOf = (at) => (this.scale.name === "log" ? powerText(at, this.view.step) : String(Number(at.toPrecision(8))));
+    return list.map((at) => ({ at, text: textOf(at) }));
   }
 }
 

@@ -24,19 +24,24 @@ function sentence(atlas, model) {
 
 // Bars to both sides of a middle; ``other`` adds a second, thinner bar for comparison.
 function bars(atlas, coef, other) {
-  if (!coef) return element("p", "note", atlas.kernel === "linear" ? "Coefficients: too many columns for a page." : `Kernel ${atlas.kernel}: no coefficients.`);
+  if (!coef) {
+    const why = atlas.kernel === "linear" ? "Coefficients: too many columns for a page." : `Kernel ${atlas.kernel}: no coefficients.`;
+    return element("p", "note", why);
+  }
   const weight = (j) => Math.abs(other ? coef[j] - other[j] : coef[j]) * (atlas.scale ? atlas.scale[j] : 1);
   const order = Array.from(coef.keys()).sort((a, b) => weight(b) - weight(a)).slice(0, MOST_BARS);
   const size = (value, j) => Math.abs(value) * (atlas.scale ? atlas.scale[j] : 1);
   const top = Math.max(1e-300, ...order.map((j) => Math.max(size(coef[j], j), other ? size(other[j], j) : 0)));
   const list = element("div", "bars");
   for (const j of order) {
-    const line = element("div", "bar", element("span", "name", atlas.names[j]), track(coef[j], size(coef[j], j) / top, other && other[j], other && size(other[j], j) / top));
-    line.append(element("span", "number", nice(coef[j])));
+    const line = element("div", "bar", element("span", "name", atlas.names[j]));
+    const second = other ? [other[j], size(other[j], j) / top] : [];
+    line.append(track(coef[j], size(coef[j], j) / top, ...second), element("span", "number", nice(coef[j])));
     line.title = atlas.names[j];
     list.append(line);
   }
-  if (coef.length > MOST_BARS) list.append(element("p", "note", `the ${MOST_BARS} largest of ${coef.length}${atlas.scale ? ", by size in standard units" : ""}`));
+  const how = atlas.scale ? ", by size in standard units" : "";
+  if (coef.length > MOST_BARS) list.append(element("p", "note", `the ${MOST_BARS} largest of ${coef.length}${how}`));
   return list;
 }
 
@@ -64,7 +69,8 @@ function scoreTable(atlas, positive) {
     ],
     "matrix",
   );
-  const line = `balanced ${percent(scores.balanced)}, accuracy ${percent(scores.accuracy)}, F1 ${percent(scores.f1)}, recall ${percent(scores.recall)}, precision ${percent(scores.precision)}`;
+  const names = ["balanced", "accuracy", "f1", "recall", "precision"];
+  const line = names.map((name) => `${name} ${percent(scores[name])}`).join(", ");
   return element("div", "", matrix, element("p", "note", line));
 }
 
@@ -82,8 +88,14 @@ function heading(model, name, color) {
   return head;
 }
 
+function rowList(atlas, model) {
+  return element("p", "note", listed(rowsIn(atlas, model, MARGIN)));
+}
+
 export function modelCard(atlas, model, name, color, actions = []) {
-  if (!model) return element("section", "card", element("h2", "", name), element("p", "note", "Not in the explored part of the plane."));
+  if (!model) {
+    return element("section", "card", element("h2", "", name), element("p", "note", "Not in the explored part of the plane."));
+  }
   return element(
     "section",
     "card",
@@ -92,7 +104,7 @@ export function modelCard(atlas, model, name, color, actions = []) {
     element("p", "", `intercept ${nice(model.intercept, 6)}; duality gap ${nice(model.gap, 2)}`),
     bars(atlas, model.coef),
     scoreTable(atlas, predictions(atlas, model.beta)),
-    element("details", "", element("summary", "", "rows on the margin"), element("p", "note", listed(rowsIn(atlas, model, MARGIN)))),
+    element("details", "", element("summary", "", "rows on the margin"), rowList(atlas, model)),
     element("p", "actions", ...actions.map(([text, title, action]) => button(text, title, action))),
   );
 }
@@ -117,7 +129,8 @@ export function comparison(atlas, one, other) {
   const groups = Array.from(moves(atlas, one, other), ([name, rows]) => [name, listed(rows)]);
   card.append(legend, bars(atlas, one.coef, other.coef));
   card.append(element("p", "", `${isHeldOut(atlas) ? "held-out" : "training"} rows predicted differently: ${listed(unlike)}`));
-  card.append(element("p", "", "rows that change their set:"), groups.length ? table(groups, "moves") : element("p", "note", "none"));
+  card.append(element("p", "", "rows that change their set:"));
+  card.append(groups.length ? table(groups, "moves") : element("p", "note", "none"));
   return card;
 }
 

@@ -118,7 +118,8 @@ export function modelAt(atlas, cPos, cNeg) {
   const found = finite ? atCosts(atlas, homogeneous(atlas, cPos, cNeg)) : limitAt(atlas, cPos, cNeg);
   if (!found) return null;
   const state = facetState(atlas, found.facet);
-  return { cPos, cNeg, ...found, number: atlas.number ? atlas.number[found.facet] : found.facet, state, ...weightsOf(atlas, found.beta) };
+  const number = atlas.number ? atlas.number[found.facet] : found.facet;
+  return { cPos, cNeg, ...found, number, state, ...weightsOf(atlas, found.beta) };
 }
 
 function atCosts(atlas, c) {

@@ -31,7 +31,9 @@ class Count {
   get score() {
     const { atlas, nFolds, counts } = this;
     let total = 0;
-    for (let k = 0; k < nFolds; k++) total += atlas.table[atlas.tableAt[k] + counts[k] * (atlas.foldNeg[k] + 1) + counts[nFolds + k]];
+    for (let k = 0; k < nFolds; k++) {
+      total += atlas.table[atlas.tableAt[k] + counts[k] * (atlas.foldNeg[k] + 1) + counts[nFolds + k]];
+    }
     return total / nFolds;
   }
 }
@@ -87,8 +89,10 @@ function crossings(atlas, scale, axis, lines) {
 
 // The line as a linear function of homogeneous costs.
 function lineOf(scale, axis, value) {
-  const h = scale.name === "triangle" ? [-value / scale.unit, -value / scale.unit, -value] : [0, 0, scale.name === "log" ? -(10 ** value) : -value];
-  h[axis] += scale.name === "triangle" ? 1 / scale.unit : 1;
+  const triangle = scale.name === "triangle";
+  const cost = scale.name === "log" ? 10 ** value : value;
+  const h = triangle ? [-value / scale.unit, -value / scale.unit, -value] : [0, 0, -cost];
+  h[axis] += triangle ? 1 / scale.unit : 1;
   return h;
 }
 

@@ -27,11 +27,14 @@ export function quantities(atlas) {
       { id: "alpha", label: "alpha of the chosen row, share of its bound", table: "size", needsModels: true },
     );
     if (atlas.ownRows || atlas.coefOf) {
-      atlas.names.forEach((name, j) => list.push({ id: `coef:${j}`, label: `coefficient of ${name}`, table: "sign", needsModels: true }));
+      const coefficient = (name, j) => ({ id: `coef:${j}`, label: `coefficient of ${name}`, table: "sign", needsModels: true });
+      atlas.names.forEach((name, j) => list.push(coefficient(name, j)));
     }
   }
   if (atlas.selection) list.push({ id: "selection", label: "cross-validated score", table: "size", picture: true });
-  for (const { name } of atlas.pictures || []) list.push({ id: `picture:${name}`, label: `${name}, in pixels`, table: "size", picture: true });
+  for (const { name } of atlas.pictures || []) {
+    list.push({ id: `picture:${name}`, label: `${name}, in pixels`, table: "size", picture: true });
+  }
   return list;
 }
 
