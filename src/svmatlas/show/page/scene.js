@@ -93,19 +93,19 @@ export class Scene {
     const fine = this.isFine();
     if (quantity.picture) this.drawPicture(unknown);
     else if (this.isMoving()) this.drawKept();
-    else this.drawFacets(style, fine);
-    const lines = fine && !quantity.picture && !this.kept.shown ? this.fine.lines : null;
-    if (lines) painter.draw(lines, [[0, lines.count]], { ...style, plain: edge, lines: true });
+    else this.drawFacets(style, fine, edge);
     this.drawMarks(ink);
     this.legend.show(quantity, this.range, this.note());
   }
 
   // All facets in view. How long it takes decides whether they are drawn anew in each frame of a movement.
-  drawFacets(style, fine) {
+  drawFacets(style, fine, edge) {
     const { painter } = this;
     const begin = performance.now();
     if (fine) painter.draw(this.fine.loaded, [[0, this.fine.loaded.count]], style);
     else painter.draw(this.base.loaded, this.stretches(), style);
+    const lines = fine ? this.fine.lines : null;
+    if (lines) painter.draw(lines, [[0, lines.count]], { ...style, plain: edge, lines: true });
     painter.keep();
     this.kept = { view: this.view, scale: this.scale, milliseconds: performance.now() - begin, shown: false };
   }
