@@ -33,6 +33,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import svmatlas
+from page import compare_page
 from svmatlas.cli.prepare import compile_kernels
 
 
@@ -567,6 +568,11 @@ def compare_selections():
     run_certified()
 
 
+def run_page():
+    """What the page of the breast-cancer map takes a browser."""
+    compare_page(svmatlas.explore(*breast_cancer()))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     tables = {
@@ -575,6 +581,7 @@ def main():
         "tied": compare_tied,
         "ray": compare_rays,
         "select": compare_selections,
+        "page": run_page,
     } | {f"large {which}": lambda which=which: run_large(which) for which in LARGE}
     parser.add_argument("--case", choices=[*CASES, *tables], help="run one row or one table")
     parser.add_argument("--picture", help="where to draw the growth of facets, with --case growth")
@@ -602,6 +609,7 @@ def main():
     compare_rays()
     compare_ppopt()
     compare_selections()
+    run_page()
     first_use()
 
 

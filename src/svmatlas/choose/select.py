@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -102,6 +103,23 @@ class Selection:
         counts = counts_at(self._overlay.judge, fresh_best(), self._overlay.box, costs)
         scores = self._overlay.fold_scores(counts)
         return scores[0] if p.ndim == 0 else scores
+
+    def page(self, path: Any, frontier: Any = None, *, title: str | None = None) -> None:
+        """Write the score over the plane as one HTML file to look at: its best cells, the bound, and a grid on top.
+
+        For the models themselves, give the selection to :meth:`svmatlas.Atlas.page`.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write.
+        frontier : Frontier, optional
+            Made by :func:`svmatlas.roc_frontier`.
+        title : str, optional
+            What the page is called.
+
+        """
+        import_module("svmatlas.show.pages").write_selection(self, path, frontier, title)  # called by name: it builds on this
 
 
 def select(

@@ -21,7 +21,7 @@ import numpy as np
 
 import svmatlas
 from svmatlas.cli.tables import FORMATS, DataError, Table, Wanted, read_table
-from svmatlas.data.columns import standardize_columns
+from svmatlas.data.columns import match_names, standardize_columns
 from svmatlas.support.writing import check_goal, replacing
 
 OK, NO, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -33,6 +33,7 @@ examples:
   svmatlas validate data.atlas
   svmatlas at data.atlas --costs 2 0.5 --predict new.csv
   svmatlas plot data.atlas -o map.png --scale triangle
+  svmatlas page data.atlas --data new.csv --label sick -o map.html
   svmatlas select data.csv --cv 5 --scoring f1 --json
   svmatlas ray data.csv --ratio 3 | head
 
@@ -98,6 +99,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_ray(add(_ray, "ray", "the exact path along C+ = ratio C-", "svmatlas ray data.csv --ratio 3"))
     _add_select(add(_select, "select", "the exact best costs", "svmatlas select data.csv --cv 5 --scoring f1"))
     _add_plot(add(_plot, "plot", "draw a map", "svmatlas plot data.atlas -o map.png --scale triangle"))
+    _add_page(add(_page, "page", "the map as one HTML file to look at", "svmatlas page data.atlas -o map.html"))
     _add_validate(add(_validate, "validate", "prove that a map is right", "svmatlas validate data.atlas"))
     add(_compile, "compile", "compile all kernels now, not at their first use", "svmatlas compile")
     add(_demo, "demo", "a tour on the breast-cancer data", "svmatlas demo").add_argument(
@@ -176,6 +178,18 @@ def _add_plot(command: argparse.ArgumentParser) -> None:
     command.add_argument("--events", nargs="+", type=int, default=[], metavar="ROW", help="draw the event paths of these rows")
     command.add_argument("--ray", nargs="+", type=float, default=[], metavar="RATIO", help="draw the rays C+ = RATIO C-")
     command.add_argument("--dpi", type=float, default=150, help="dots per inch (default: 150)")
+
+
+def _add_page(command: argparse.ArgumentParser) -> None:
+    _add_map(command)
+    command.add_argument("-o", "--output", required=True, metavar="FILE", help="HTML file to write")
+    command.add_argument("--data", metavar="DATA", help="held-out rows with labels, for confusion matrices and scores")
+    command.add_argument("--label", metavar="COL", help="column of labels in DATA by name or number (default: the last)")
+    command.add_argument("--format", choices=FORMATS, help="of DATA (default: by its suffix or content)")
+    command.add_argument(
+        "--region", nargs=4, type=float, metavar=("P0", "P1", "Q0", "Q1"), help="only facets that meet these costs"
+    )
+    command.add_argument("--title", help="what the page is called (default: the name of the map)")
 
 
 def _add_validate(command: argparse.ArgumentParser) -> None:
@@ -315,6 +329,29 @@ def _plot(arguments: argparse.Namespace) -> int:
         display.figure_.savefig(draft, format=Path(arguments.output).suffix[1:] or "png", dpi=arguments.dpi)
     _report(arguments, {"picture": arguments.output}, f"written to {arguments.output}")
     return OK
+
+
+def _page(arguments: argparse.Namespace) -> int:
+    check_goal(arguments.output)
+    atlas = svmatlas.load(arguments.map)
+    held_out = _held_out(arguments, atlas) if arguments.data else {}
+    atlas.page(
+        arguments.output, region=_pairs(arguments.region), title=arguments.title or Path(arguments.map).stem, **held_out
+    )
+    _report(arguments, {"page": arguments.output, "facets": atlas.n_facets}, f"written to {arguments.output}")
+    return OK
+
+
+def _held_out(arguments: argparse.Namespace, atlas: svmatlas.Atlas) -> dict[str, Any]:
+    """Rows and labels of a file, columns in the order of the map."""
+    table = _read(arguments)
+    X, names, y = table.X, atlas.columns.names, np.asarray(table.y)
+    with _about(arguments.data):
+        if names is not None and table.names is not None:
+            X = X[:, match_names(names, table.names)]
+    if np.isin(y, atlas.classes_).all():
+        return {"X_test": X, "y_test": y}
+    raise DataError(f"{arguments.data}: labels are not those of the map, {atlas.classes_[0]} and {atlas.classes_[1]}")
 
 
 def _validate(arguments: argparse.Namespace) -> int:
