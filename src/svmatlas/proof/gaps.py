@@ -1,0 +1,310 @@
+"""A bound on the relative duality gap for all costs of a facet, from models at its corners (docs/proof.md has the proof).
+
+With the names of models.py, at corners c_j of a facet, and for costs c = sum_j m_j c_j in their hull (m_j >= 0), let A(c) and B(c)
+be the same sums of A_j and B_j. A(c) is in its box, since boxes are linear in c. Then
+
+    l^2 (primal - dual) (c)  <=  sum_jk m_j m_k G_jk,      l^2 dual (c)  >=  sum_jk m_j m_k D_jk,
+
+    G_jk = 1/2 |R_j| |R_k| + 1/2 (T_jk + T_kj),            T_jk = sum_i (b_ij - A_ij) max(0, L_ik) + A_ij max(0, -L_ik),
+    D_jk = 1/4 (l_j a_k + l_k a_j - T_jk - T_kj - |X'A_j| |R_k| - |X'A_k| |R_j|),      a_j = sum_i A_ij,
+
+so that the relative gap is at most the largest G_jk / D_jk. All terms of G are not negative: nothing cancels. In T most points
+have no part: inside the margin at all corners (A = b, L > 0), or outside (A = 0, L < 0). Only the others are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.proof.models import GramModels, Models, RowModels
+from svmatlas.proof.partitions import INSIDE, MARGIN, OUTSIDE, Partitions
+from svmatlas.proof.reading import Map, Mesh
+from svmatlas.proof.rows import UNIT, Points
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.intp]
+States = npt.NDArray[np.int8]
+
+FAR = 2.0**56
+"""Costs (C+ + C-, in units of the data) up to which the gap is bounded. Beyond it, dual variables in doubles say nothing of the
+weights any more."""
+
+AGAIN = 1e-11
+"""Facets with a larger bound are looked at again, with the dual variables of their own pieces and exact sums."""
+
+ALLOWED = 2.0**-49
+"""What is added to every bound, for the rounding of boxes, of sums of weights, and of corners on the sides: if all costs and
+weights are changed by a factor of 1 + d, the relative gap changes by at most 4 |d| (docs/proof.md), and |d| is at most three
+roundings."""
+
+SLACK = 1 + 2.0**-20
+"""More than the roundings of sums of up to 2^30 terms that are not negative."""
+
+LEAVING = 4
+"""Times that points may leave the margin at a corner."""
+
+ENTRIES = 2**21
+"""Numbers in an array of the models of a block."""
+
+
+class Bounds(NamedTuple):
+    """For some facets."""
+
+    gap: Floats  # (n,) bound on the relative duality gap
+    corner: Ints  # (n,) the vertex where it is worst
+    moved: Floats  # (n,) how far conditions at a corner are from where the partition has them, relative to their terms
+    beyond: npt.NDArray[np.bool_]  # (n,) facets that reach costs beyond FAR
+
+
+class Subject(NamedTuple):
+    """A mesh, and the pieces that each of its facets is made of."""
+
+    mesh: Mesh
+    states: Callable[[Ints], States]  # partitions of some facets
+    piece: Ints  # (F,) one piece of each facet
+    members: Ints  # pieces by facets,
+    member_at: Ints  # (F + 1,) and where those of each facet begin
+
+
+def facets_of(stored: Map, partitions: Partitions) -> Subject:
+    """The facets of the data; where nothing is tied they are the pieces that were explored."""
+    mesh, n = stored.facets, stored.facets.n_facets
+    if not stored.tied:
+        return Subject(mesh, partitions.of_pieces, np.arange(n), np.arange(n), np.arange(n + 1))
+    facet = stored.arrays["canonical.facet"]
+    order = np.argsort(facet, kind="stable")
+    at = np.searchsorted(facet[order], np.arange(n + 1))
+    return Subject(mesh, partitions.of_facets, stored.arrays["canonical.piece"].astype(np.intp), order, at)
+
+
+class Prover:
+    """Bounds the gap of facets, block by block; nothing in it changes."""
+
+    def __init__(self, subject: Subject, partitions: Partitions, points: Points) -> None:
+        self.mesh, self.states_of, self.piece, self.members, self.member_at = subject
+        self.pieces_of = partitions.of_pieces
+        self.solver = RowModels(points) if points.rows is not None else GramModels(points)
+        self.is_far = _is_far(self.mesh.vertices)
+        self.block = max(16, ENTRIES // max(1, points.weight.size))
+
+    def bounds(self, facets: Ints) -> Bounds:
+        """Bounds for some facets."""
+        n, (facet, place) = facets.size, self._places(facets)
+        found = Bounds(np.full(n, np.inf), np.full(n, -1), np.zeros(n), np.zeros(n, dtype=bool))
+        found.beyond[facet[self.is_far[self.mesh.facet_vertices[place]]]] = True
+        cut = self.member_at[facets + 1] - self.member_at[facets] > 1
+        easy = np.flatnonzero(~found.beyond & ~cut)
+        if easy.size:
+            self._shared(facets, easy, found)
+        for k in np.flatnonzero(~(found.gap <= AGAIN)).tolist():
+            found.gap[k], found.corner[k], found.moved[k] = self._own(int(facets[k]))
+        return found
+
+    def _places(self, facets: Ints) -> tuple[Ints, Ints]:
+        """Which of some facets has a place, and the places."""
+        at = self.mesh.facet_at
+        sizes = at[facets + 1] - at[facets]
+        facet = np.repeat(np.arange(facets.size), sizes)
+        return facet, np.arange(facet.size) - (np.cumsum(sizes) - sizes)[facet] + at[facets][facet]
+
+    # One model for each vertex
+
+    def _shared(self, facets: Ints, easy: Ints, found: Bounds) -> None:
+        """Bounds of some facets, from one model at each vertex: right where dual variables are unique."""
+        mesh, own = self.mesh, facets[easy]
+        facet, place = self._places(own)
+        sizes = np.bincount(facet)
+        first = np.cumsum(sizes) - sizes
+        states = self.states_of(own)
+        odd = (np.sum(states == MARGIN, axis=1) % 2)[facet]
+        order = np.lexsort([odd, mesh.facet_vertices[place]])
+        vertex, start, number = np.unique(mesh.facet_vertices[place][order], return_index=True, return_inverse=True)
+        model = np.empty(place.size, dtype=np.intp)
+        model[order] = number
+        users, which = np.unique(facet[order][start], return_inverse=True)
+        maps = self.solver.maps(self.pieces_of(self.piece[own[users]]))
+        models = self.solver.models(maps, which, mesh.vertices[vertex])
+        gap, corner = _bound(models, mesh.vertices[vertex, 2], model, first, sizes)
+        found.gap[easy], found.corner[easy] = gap, vertex[corner]
+        edge = mesh.edge_code[mesh.facet_edges[place]]
+        before = np.where(np.arange(place.size) == first[facet], (first + sizes - 1)[facet], np.arange(place.size) - 1)
+        found.moved[easy] = _moved(models, model, first, states, edge, before)
+
+    # A model for each corner of each facet
+
+    def _own(self, f: int) -> tuple[float, int, float]:
+        """Bound of one facet, the vertex where it is worst, and how far conditions are from where they should be."""
+        mesh = self.mesh
+        places = np.arange(mesh.facet_at[f], mesh.facet_at[f + 1])
+        vertex = mesh.facet_vertices[places]
+        corners = _cut(mesh.vertices[vertex], mesh.edge_code[mesh.facet_edges[places]])
+        if not corners:
+            return 0.0, -1, 0.0
+        c = np.array([corner.c for corner in corners])
+        states = self.pieces_of(self.members[self.member_at[f] : self.member_at[f + 1]])
+        which, outside = self._best_pieces(states, c)
+        solved = [self._solve(states[k], corner) for k, corner in zip(which, corners, strict=True)]
+        alpha, beta = np.array([a for a, _ in solved]), np.array([b for _, b in solved])
+        state = self.states_of(np.array([f]))[0]
+        models = self.solver.exactly(alpha, beta, c, state != INSIDE)
+        gap, corner = _bound(models, c[:, 2], np.arange(len(c)), np.zeros(1, dtype=np.intp), np.array([len(c)]))
+        moved = max(outside, _partition_error(models, state, self._spread(c)))
+        return float(gap[0]), int(vertex[corners[corner[0]].number]), moved
+
+    def _solve(self, state: States, corner: Corner) -> tuple[Floats, Floats]:
+        """Alpha and beta at a corner; where it was cut off, beta is what it is on the edge, which is a straight line."""
+        alpha, beta = self._settle(state, corner.c, corner.touching)
+        if corner.share:
+            beta = corner.share * self._settle(state, corner.near, corner.near_touching)[1]
+        return alpha, beta
+
+    def _settle(self, state: States, c: Floats, touching: Ints) -> tuple[Floats, Floats]:
+        """Alpha and beta of a partition at some costs; points whose alpha is out of its box are put on it, and others follow.
+
+        Corners are rounded, so that they may be just outside a facet.
+        """
+        state, bound = state.copy(), self.solver.bounds(c[None])[0, :-1]
+        alpha, beta = self.solver.corner(state, c, touching)
+        for _ in range(LEAVING):
+            low, high = (alpha[:-1] < 0) & (state == MARGIN), (alpha[:-1] > bound) & (state == MARGIN)
+            if not (low | high).any():
+                break
+            state[low], state[high] = OUTSIDE, INSIDE
+            alpha = self.solver.corner(state, c, touching)[0]
+        return alpha, beta
+
+    def _spread(self, c: Floats) -> Floats:
+        """Sizes of the terms of scores at some costs (m, N + 1), where weights are sums over all rows."""
+        if isinstance(self.solver, GramModels):
+            return (np.where(self.solver.positive, c[:, :1], c[:, 1:2]) * self.solver.weight) @ self.solver.size + c[:, 2:]
+        return np.outer(np.linalg.norm(c[:, :2] @ self.solver.total * self.solver.scale, axis=1), self.solver.sizes) + c[:, 2:]
+
+    def _best_pieces(self, states: States, c: Floats) -> tuple[Ints, float]:
+        """For each corner the piece whose dual variables are least outside their boxes; and by how much they are at most."""
+        maps, n = self.solver.maps(states), len(states)
+        trials = np.array([self.solver.models(maps, np.arange(n), np.repeat(x[None], n, axis=0)).outside_box for x in c])
+        return trials.argmin(axis=1), float(trials.min(axis=1).max())
+
+
+def _is_far(c: Floats) -> npt.NDArray[np.bool_]:
+    return c[:, 0] + c[:, 1] > FAR * c[:, 2]
+
+
+class Corner(NamedTuple):
+    """A corner of what is left of a facet."""
+
+    c: Floats  # (3,)
+    touching: Ints  # points of the edges that end there
+    number: int  # of the corner of the facet, or the one nearby
+    share: float  # 0, or what part this corner has of the costs ``near``, beside costs at infinity
+    near: Floats
+    near_touching: Ints
+
+
+def _cut(c: Floats, code: npt.NDArray[Any]) -> list[Corner]:
+    """The corners of a facet as far as costs are not beyond FAR; an edge that leads beyond is cut. Edge j ends in corner j."""
+    far, n = _is_far(c), len(c)
+    events = [np.array([k >> 1] if k >= 0 else [], dtype=np.intp) for k in code.tolist()]
+    touching = [np.concatenate([events[j], events[(j + 1) % n]]) for j in range(n)]
+    corners = []
+    for j in range(n):
+        after = (j + 1) % n
+        if not far[j]:
+            corners.append(Corner(c[j], touching[j], j, 0.0, c[j], touching[j]))
+        if far[j] != far[after]:
+            near, beyond = (after, j) if far[j] else (j, after)
+            share = float((c[beyond, 0] + c[beyond, 1]) / (2 * FAR * c[near, 2]))
+            cost = c[beyond] * [1, 1, 0] + share * c[near]
+            corners.append(Corner(cost, events[after], near, share, c[near], touching[near]))
+    return corners if not far.all() else []
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The bound
+
+
+def _bound(models: Models, l: Floats, model: Ints, first: Ints, sizes: Ints) -> tuple[Floats, Ints]:
+    """The largest G / D of each facet, and the model where it is worst.
+
+    Facet f has the models ``model[first[f] : first[f] + sizes[f]]``.
+    """
+    calm = _calm(models)
+    low, high = (which.reduceat(calm[model], first, axis=0) for which in (np.minimum, np.maximum))
+    restless = (low != high) | (low == 0)
+    total = models.alpha.sum(axis=1)
+    gap, worst = np.empty(first.size), np.empty(first.size, dtype=np.intp)
+    counts = restless.sum(axis=1)
+    for size in np.unique(sizes).tolist():
+        group = np.flatnonzero(sizes == size)
+        group = group[np.argsort(counts[group])]
+        for part in np.array_split(group, group.size * size // 4096 + 1):
+            own = model[first[part][:, None] + np.arange(size)]
+            gap[part], corner = _ratios(models, l, total, own, _lists(restless[part]))
+            worst[part] = own[np.arange(part.size), corner]
+    return gap, worst
+
+
+def _calm(models: Models) -> npt.NDArray[np.int8]:
+    """Per model and point: 1 if it is certainly inside the margin, with alpha at its bound; -1 if outside, with 0; or else 0."""
+    inside = (models.lack >= models.error) & (models.alpha == models.bound)
+    outside = (models.lack <= -models.error) & (models.alpha == 0.0)
+    calm: npt.NDArray[np.int8] = inside.astype(np.int8) - (outside & ~inside).astype(np.int8)
+    return calm
+
+
+def _lists(which: npt.NDArray[np.bool_]) -> Ints:
+    """The marked columns of each row, filled up with the last column."""
+    counts = which.sum(axis=1)
+    out = np.full((len(which), max(1, int(counts.max(initial=0)))), which.shape[1] - 1, dtype=np.intp)
+    row, column = np.nonzero(which)
+    out[row, np.arange(row.size) - np.repeat(np.cumsum(counts) - counts, counts)] = column
+    return out
+
+
+def _ratios(models: Models, l: Floats, total: Floats, own: Ints, points: Ints) -> tuple[Floats, Ints]:
+    """The largest G / D of facets with the models ``own`` (f, k), from some points (f, m); and the corner."""
+    at = own[:, :, None], points[:, None]
+    alpha, lack, error = models.alpha[at], models.lack[at], models.error[at]
+    free = models.bound[at] - alpha
+    short, over = np.maximum(lack + error, 0.0), np.maximum(error - lack, 0.0)
+    wrong = free @ short.transpose(0, 2, 1) + alpha @ over.transpose(0, 2, 1)
+    wrong = (wrong + wrong.transpose(0, 2, 1)) * SLACK
+    rest, length = models.rest[own], models.length[own] + models.rest[own]
+    part = l[own][:, :, None] * total[own][:, None] / SLACK
+    pulled = length[:, :, None] * rest[:, None] * SLACK
+    gap = 0.5 * rest[:, :, None] * rest[:, None] + 0.5 * wrong
+    dual = 0.25 * (part + part.transpose(0, 2, 1) - wrong - pulled - pulled.transpose(0, 2, 1))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.where(gap == 0.0, 0.0, np.where(dual > 0.0, gap / dual, np.inf))
+    ratio[np.isnan(ratio)] = np.inf
+    flat = ratio.reshape(len(own), -1)
+    k = flat.argmax(axis=1)
+    return flat[np.arange(len(own)), k] * SLACK + ALLOWED, k % own.shape[1]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Conditions, to first order
+
+
+def _moved(models: Models, model: Ints, first: Ints, states: npt.NDArray[np.int8], edge: Ints, before: Ints) -> Floats:
+    """How far scores are, at corners, from where the partitions of facets have them, and those of edges from 1; relative."""
+    size = np.maximum(models.error, np.finfo(float).tiny) / UNIT
+    lack = models.lack / size
+    low, high = (which.reduceat(lack[model], first, axis=0)[:, :-1] for which in (np.minimum, np.maximum))
+    wrong = np.where(states != OUTSIDE, -low, 0.0)
+    np.maximum(wrong, high, out=wrong, where=states != INSIDE)
+    event = np.where(edge >= 0, edge >> 1, lack.shape[1] - 1)
+    line = np.maximum(np.abs(lack[model, event]), np.abs(lack[model[before], event]))
+    outside = np.maximum.reduceat(models.outside_box[model], first)
+    return np.maximum(np.maximum(wrong.max(axis=1, initial=0.0), np.maximum.reduceat(line, first)), outside)
+
+
+def _partition_error(models: Models, state: npt.NDArray[np.int8], size: Floats) -> float:
+    """The same for one facet with models of its own."""
+    lack = (models.lack / size)[:, :-1]
+    wrong = np.where(state == MARGIN, np.abs(lack), np.where(state == INSIDE, -lack, lack))
+    return float(wrong.max(initial=0.0))
