@@ -128,11 +128,10 @@ class Prover:
         users, which = np.unique(facet[order][start], return_inverse=True)
         maps = self.solver.maps(self.pieces_of(self.piece[own[users]]))
         models = self.solver.models(maps, which, mesh.vertices[vertex])
-        gap, corner = _bound(models, mesh.vertices[vertex, 2], model, first, sizes)
-        found.gap[easy], found.corner[easy] = gap, vertex[corner]
-        edge = mesh.edge_code[mesh.facet_edges[place]]
-        before = np.where(np.arange(place.size) == first[facet], (first + sizes - 1)[facet], np.arange(place.size) - 1)
-        found.moved[easy] = _moved(models, model, first, states, edge, before)
+        corners = Corners(model, first, sizes, mesh.vertices[vertex, 2])
+        found.gap[easy], corner, moved = _bound(models, corners, states)
+        edge = mesh.edge_code[mesh.facet_edges[place]].astype(np.intp)
+        found.corner[easy], found.moved[easy] = vertex[corner], np.maximum(moved, _off_edges(models, corners, edge))
 
     # A model for each corner of each facet
 
@@ -151,7 +150,8 @@ class Prover:
         alpha, beta = np.array([a for a, _ in solved]), np.array([b for _, b in solved])
         state = self.states_of(np.array([f]))[0]
         models = self.solver.exactly(alpha, beta, c, state != INSIDE)
-        gap, corner = _bound(models, c[:, 2], np.arange(len(c)), np.zeros(1, dtype=np.intp), np.array([len(c)]))
+        whole = Corners(np.arange(len(c)), np.zeros(1, dtype=np.intp), np.array([len(c)]), c[:, 2])
+        gap, corner, _ = _bound(models, whole, state[None])
         moved = max(outside, _partition_error(models, state, self._spread(c)))
         return float(gap[0]), int(vertex[corners[corner[0]].number]), moved
 
@@ -180,7 +180,7 @@ class Prover:
     def _spread(self, c: Floats) -> Floats:
         """Sizes of the terms of scores at some costs (m, N + 1), where weights are sums over all rows."""
         if isinstance(self.solver, GramModels):
-            return (np.where(self.solver.positive, c[:, :1], c[:, 1:2]) * self.solver.weight) @ self.solver.size + c[:, 2:]
+            return self.solver.bounds(c) @ self.solver.size + c[:, 2:]
         return np.outer(np.linalg.norm(c[:, :2] @ self.solver.total * self.solver.scale, axis=1), self.solver.sizes) + c[:, 2:]
 
     def _best_pieces(self, states: States, c: Floats) -> tuple[Ints, float]:
@@ -227,25 +227,46 @@ def _cut(c: Floats, code: npt.NDArray[Any]) -> list[Corner]:
 # The bound
 
 
-def _bound(models: Models, l: Floats, model: Ints, first: Ints, sizes: Ints) -> tuple[Floats, Ints]:
-    """The largest G / D of each facet, and the model where it is worst.
+class Corners(NamedTuple):
+    """Facet f has the models ``model[first[f] : first[f] + sizes[f]]`` at its corners."""
 
-    Facet f has the models ``model[first[f] : first[f] + sizes[f]]``.
-    """
-    calm = _calm(models)
-    low, high = (which.reduceat(calm[model], first, axis=0) for which in (np.minimum, np.maximum))
+    model: Ints
+    first: Ints
+    sizes: Ints
+    l: Floats  # of each model
+
+
+def _bound(models: Models, corners: Corners, states: States) -> tuple[Floats, Ints, Floats]:
+    """The largest G / D of each facet, the model where it is worst, and how far scores are from where ``states`` have them."""
+    sizes, n = corners.sizes, corners.first.size
+    low, high = _range(_calm(models), corners)
     restless = (low != high) | (low == 0)
+    restless[:, -1] = False
+    turned = np.any(~restless[:, :-1] & ((low[:, :-1] == 1) != (states == INSIDE)), axis=1)
     total = models.alpha.sum(axis=1)
-    gap, worst = np.empty(first.size), np.empty(first.size, dtype=np.intp)
+    gap, worst, moved = np.empty(n), np.empty(n, dtype=np.intp), np.where(turned, 1.0, 0.0)
     counts = restless.sum(axis=1)
     for size in np.unique(sizes).tolist():
         group = np.flatnonzero(sizes == size)
         group = group[np.argsort(counts[group])]
         for part in np.array_split(group, group.size * size // 4096 + 1):
-            own = model[first[part][:, None] + np.arange(size)]
-            gap[part], corner = _ratios(models, l, total, own, _lists(restless[part]))
+            own, points = corners.model[corners.first[part][:, None] + np.arange(size)], _lists(restless[part])
+            gap[part], corner = _ratios(models, corners.l, total, own, points)
             worst[part] = own[np.arange(part.size), corner]
-    return gap, worst
+            wide = np.concatenate([states[part], np.full((part.size, 1), MARGIN, dtype=np.int8)], axis=1)
+            moved[part] = np.maximum(moved[part], _misplaced(models, own, points, np.take_along_axis(wide, points, 1)))
+    return gap, worst, moved
+
+
+def _range(calm: npt.NDArray[np.int8], corners: Corners) -> tuple[npt.NDArray[np.int8], npt.NDArray[np.int8]]:
+    """The least and the largest value of each facet's models."""
+    low = calm[corners.model[corners.first]]
+    high = low.copy()
+    for j in range(1, int(corners.sizes.max(initial=0))):
+        which = np.flatnonzero(corners.sizes > j)
+        more = calm[corners.model[corners.first[which] + j]]
+        low[which], high[which] = np.minimum(low[which], more), np.maximum(high[which], more)
+    return low, high
 
 
 def _calm(models: Models) -> npt.NDArray[np.int8]:
@@ -290,20 +311,30 @@ def _ratios(models: Models, l: Floats, total: Floats, own: Ints, points: Ints) -
 # Conditions, to first order
 
 
-def _moved(models: Models, model: Ints, first: Ints, states: npt.NDArray[np.int8], edge: Ints, before: Ints) -> Floats:
-    """How far scores are, at corners, from where the partitions of facets have them, and those of edges from 1; relative."""
-    size = np.maximum(models.error, np.finfo(float).tiny) / UNIT
-    lack = models.lack / size
-    low, high = (which.reduceat(lack[model], first, axis=0)[:, :-1] for which in (np.minimum, np.maximum))
-    wrong = np.where(states != OUTSIDE, -low, 0.0)
-    np.maximum(wrong, high, out=wrong, where=states != INSIDE)
-    event = np.where(edge >= 0, edge >> 1, lack.shape[1] - 1)
-    line = np.maximum(np.abs(lack[model, event]), np.abs(lack[model[before], event]))
-    outside = np.maximum.reduceat(models.outside_box[model], first)
-    return np.maximum(np.maximum(wrong.max(axis=1, initial=0.0), np.maximum.reduceat(line, first)), outside)
+def _misplaced(models: Models, own: Ints, points: Ints, states: States) -> Floats:
+    """How far scores of some points (f, m) are, at corners (f, k), from where partitions have them; relative to their terms."""
+    at = own[:, :, None], points[:, None]
+    size = np.maximum(models.error[at], np.finfo(float).tiny) / UNIT
+    lack = models.lack[at] / size
+    wrong = np.maximum(np.where(states == OUTSIDE, 0.0, -lack.min(axis=1)), np.where(states == INSIDE, 0.0, lack.max(axis=1)))
+    found: Floats = wrong.max(axis=1, initial=0.0)
+    return found
 
 
-def _partition_error(models: Models, state: npt.NDArray[np.int8], size: Floats) -> float:
+def _off_edges(models: Models, corners: Corners, edge: Ints) -> Floats:
+    """How far scores of the points of edges are from 1 at both ends; edge j ends in corner j."""
+    place = np.arange(corners.model.size)
+    facet = np.repeat(np.arange(corners.first.size), corners.sizes)
+    before = np.where(place == corners.first[facet], (corners.first + corners.sizes - 1)[facet], place - 1)
+    event, wrong = np.where(edge >= 0, edge >> 1, models.lack.shape[1] - 1), np.zeros(place.size)
+    for end in (corners.model, corners.model[before]):
+        size = np.maximum(models.error[end, event], np.finfo(float).tiny) / UNIT
+        wrong = np.maximum(wrong, np.abs(models.lack[end, event]) / size)
+    wrong = np.maximum(wrong, models.outside_box[corners.model])
+    return np.maximum.reduceat(wrong, corners.first)
+
+
+def _partition_error(models: Models, state: States, size: Floats) -> float:
     """The same for one facet with models of its own."""
     lack = (models.lack / size)[:, :-1]
     wrong = np.where(state == MARGIN, np.abs(lack), np.where(state == INSIDE, -lack, lack))

@@ -113,6 +113,7 @@ class RowModels:
         self.rows = np.vstack([points.rows, np.zeros((1, self.d))])
         self.weight = np.append(points.weight, 0.0)
         self.positive = np.append(points.positive, False)
+        self.boxes = np.array([self.weight * self.positive, self.weight * ~self.positive])
         self.scale = np.abs(points.rows).max(axis=0, initial=0.0) + np.finfo(float).tiny
         self.sizes = np.linalg.norm(self.rows / self.scale, axis=1)
         weighted = np.abs(points.rows) * points.weight[:, None]
@@ -176,7 +177,7 @@ class RowModels:
 
     def bounds(self, c: Floats) -> Floats:
         """The boxes (m, N + 1) of dual variables."""
-        boxes: Floats = np.where(self.positive, c[:, :1], c[:, 1:2]) * self.weight
+        boxes: Floats = c[:, :2] @ self.boxes
         return boxes
 
     def exactly(self, alpha: Floats, beta: Floats, c: Floats, lossless: Flags) -> Models:
@@ -272,6 +273,7 @@ class GramModels:
         self.size = np.abs(self.gram) + self.error / ((self.n + 4) * UNIT)
         self.weight = np.append(points.weight, 0.0)
         self.positive = np.append(points.positive, False)
+        self.boxes = np.array([self.weight * self.positive, self.weight * ~self.positive])
 
     def maps(self, states: States) -> Maps:
         """Affine maps of partitions; there are no weights."""
@@ -298,7 +300,7 @@ class GramModels:
 
     def bounds(self, c: Floats) -> Floats:
         """The boxes (m, N + 1) of dual variables."""
-        boxes: Floats = np.where(self.positive, c[:, :1], c[:, 1:2]) * self.weight
+        boxes: Floats = c[:, :2] @ self.boxes
         return boxes
 
     def models(self, maps: Maps, which: Ints, c: Floats) -> Models:
