@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -10,9 +11,10 @@ import pytest
 
 import svmatlas
 
-ROOMS = ["version", "support", "engine", "data", "models", "atlas", "paths", "choose", "estimators", "show", "cli"]
+ROOMS = ["version", "proof", "support", "engine", "data", "models", "atlas", "paths", "choose", "estimators", "show", "cli"]
 """In the order in which data walk through them. (``plot`` and ``scoring`` are public names of modules in these.)"""
 
+STANDARD = sys.stdlib_module_names
 SOURCE = Path(svmatlas.__file__).parent
 
 
@@ -69,3 +71,13 @@ def test_no_private_name_is_imported(module):
     assert [
         a.name for n in nodes if (n.module or "").startswith("svmatlas") for a in n.names if a.name[0] == "_" != a.name[1]
     ] == []
+
+
+@pytest.mark.parametrize("module", [name for name in INNER if name.startswith("svmatlas.proof.")])
+def test_the_checker_shares_nothing_with_what_it_checks(module):
+    path = SOURCE.joinpath(*module.split(".")[1:]).with_suffix(".py")
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = [a.name for node in nodes if isinstance(node, ast.Import) for a in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+    foreign = [name for name in names if not name.startswith("svmatlas.proof.") and name.split(".")[0] not in {"numpy", *STANDARD}]
+    assert foreign == []
