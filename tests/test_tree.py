@@ -79,5 +79,7 @@ def test_the_checker_shares_nothing_with_what_it_checks(module):
     nodes = list(ast.walk(ast.parse(path.read_text())))
     names = [a.name for node in nodes if isinstance(node, ast.Import) for a in node.names]
     names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
-    foreign = [name for name in names if not name.startswith("svmatlas.proof.") and name.split(".")[0] not in {"numpy", *STANDARD}]
+    foreign = [
+        name for name in names if not name.startswith("svmatlas.proof.") and name.split(".")[0] not in {"numpy", *STANDARD}
+    ]
     assert foreign == []

@@ -102,7 +102,12 @@ def make_parser() -> argparse.ArgumentParser:
     _add_plot(add(_plot, "plot", "draw a map", "svmatlas plot data.atlas -o map.png --scale triangle"))
     _add_validate(add(_validate, "validate", "check a map, quickly", "svmatlas validate data.atlas"))
     _add_certify(
-        add(_certify, "certify", "prove that a map is right for the data as given", "svmatlas certify data.atlas --data data.csv")
+        add(
+            _certify,
+            "certify",
+            "prove that a map is right for the data as given",
+            "svmatlas certify data.atlas --data data.csv",
+        )
     )
     add(_compile, "compile", "compile all kernels now, not at their first use", "svmatlas compile")
     add(_demo, "demo", "a tour on the breast-cancer data", "svmatlas demo").add_argument(
@@ -340,7 +345,7 @@ def _validate(arguments: argparse.Namespace) -> int:
 def _certify(arguments: argparse.Namespace) -> int:
     table = None if arguments.data is None else _read(arguments)
     X, y = (None, None) if table is None else (table.X, table.y)
-    bar = make_bar(" facets") if _progress(arguments) else nullcontext()
+    bar: Any = make_bar(" facets") if _progress(arguments) else nullcontext()
     with bar as shown, _about(arguments.data or arguments.map):
 
         def advance(done: int, total: int) -> None:

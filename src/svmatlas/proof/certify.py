@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from svmatlas.proof.gaps import FAR, Prover, Subject, facets_of
+from svmatlas.proof.gaps import Prover, Subject, facets_of, farthest
 from svmatlas.proof.partitions import Partitions, check_events
 from svmatlas.proof.reading import Map, read_map
 from svmatlas.proof.rows import make_points
@@ -23,8 +23,8 @@ GAP = 1e-9
 rounding leaves where columns differ in scale by 10^7."""
 
 MOVED = 1e-6
-"""Largest distance of a score or a dual variable at a corner from where the partition has it, relative to its terms. Corners are
-those of data whose ties are split by 1e-13, times the condition of the rows; the gap grows with the square of it."""
+"""Largest distance of a score or a dual variable at a corner from where the partition has it, relative to its terms. Corners
+are those of data whose ties are split by 1e-13, times the condition of the rows; the gap grows with the square of it."""
 
 WORST = 5
 """Facets above these that are named."""
@@ -98,16 +98,16 @@ def certify(
 ) -> Certificate:
     """Prove that a map is right for given data, by a program that shares nothing with the one that made it.
 
-    For all costs in the region up to ``largest_costs``, the model of the map is optimal for X and y within the relative duality
-    gap of the report; and the facets tile the region. See docs/proof.md for what that rests on.
+    For all costs in the region up to ``largest_costs``, the model of the map is optimal for X and y within the relative
+    duality gap of the report; and the facets tile the region. See docs/proof.md for what that rests on.
 
     Parameters
     ----------
     atlas : Atlas, str or path-like
         The map, or its file. (A map is written to a temporary file first, and read by the checker's own reader.)
     X, y : array-like, optional
-        The data as they were given to ``explore``: rows or, for a precomputed kernel, the kernel matrix; dense, sparse, or a data
-        frame. Default: the rows in the file; then the check is of the map, not of what became of the data before.
+        The data as they were given to ``explore``: rows or, for a precomputed kernel, the kernel matrix; dense, sparse, or a
+        data frame. Default: the rows in the file; then the check is of the map, not of what became of the data before.
     sample_weight : array-like of shape (n_rows,), optional
         The weights, if there were any.
     progress : callable, optional
@@ -147,18 +147,19 @@ def _certify(stored: Map, X: Any, y: Any, weight: Any, progress: Any, n_jobs: in
     faults += tiling.faults
     if stored.tied:
         faults += _check_pieces(stored)
-    partitions = Partitions(stored)
-    faults += partitions.faults or (check_events(partitions) if not faults else [])
     data = "stored" if X is None else "given"
+    if not faults:
+        partitions = Partitions(stored)
+        faults += partitions.faults or check_events(partitions)
     if faults:
-        return _report(stored, tiling, _Worst(), data, faults)
+        return _report(stored, tiling, _Worst(), np.inf, data, faults)
     worst, done, subject = _Worst(), 0, facets_of(stored, partitions)
     for bounds, facets in _run(Prover(subject, partitions, points), np.arange(subject.mesh.n_facets), n_jobs):
         worst.take(subject, bounds, facets)
         done += facets.size
         if progress is not None:
             progress(done, subject.mesh.n_facets)
-    return _report(stored, tiling, worst, data, worst.faults)
+    return _report(stored, tiling, worst, farthest(points), data, worst.faults)
 
 
 def _check_pieces(stored: Map) -> list[str]:
@@ -204,13 +205,13 @@ class _Worst:
                 self.faults.append(f"{place}: a condition of optimality is violated by {bounds.moved[k]:.1e}")
 
 
-def _report(stored: Map, tiling: Tiling, worst: _Worst, data: str, faults: list[str]) -> Certificate:
+def _report(stored: Map, tiling: Tiling, worst: _Worst, far: float, data: str, faults: list[str]) -> Certificate:
     exponent, costs = stored.parameters["cost_exponent"], (0.0, 0.0)
     if worst.corner is not None:
         p, q, l = worst.corner.tolist()
         costs = tuple(float(np.ldexp(np.float64(x) / l, -exponent)) if x else 0.0 for x in (p, q))  # type: ignore[assignment]
     ends = [hi for _, hi in stored.parameters["region"]]
-    bounded = None not in ends and sum(ends) <= float(np.ldexp(FAR, -exponent))
+    bounded = None not in ends and sum(ends) <= float(np.ldexp(far, -exponent))
     return Certificate(
         ok=not faults,
         gap=worst.gap if worst.facet >= 0 or not faults else np.inf,
@@ -218,7 +219,7 @@ def _report(stored: Map, tiling: Tiling, worst: _Worst, data: str, faults: list[
         costs=costs,
         tiles=not tiling.faults and tiling.n_bent == 0 and stored.parameters["complete"],
         n_bent=tiling.n_bent,
-        largest_costs=np.inf if bounded else float(np.ldexp(FAR, -exponent)),
+        largest_costs=np.inf if bounded else float(np.ldexp(far, -exponent)),
         n_beyond=worst.n_beyond,
         moved=worst.moved,
         complete=stored.parameters["complete"],

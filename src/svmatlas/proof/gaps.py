@@ -1,7 +1,7 @@
 """A bound on the relative duality gap for all costs of a facet, from models at its corners (docs/proof.md has the proof).
 
-With the names of models.py, at corners c_j of a facet, and for costs c = sum_j m_j c_j in their hull (m_j >= 0), let A(c) and B(c)
-be the same sums of A_j and B_j. A(c) is in its box, since boxes are linear in c. Then
+With the names of models.py, at corners c_j of a facet, and for costs c = sum_j m_j c_j in their hull (m_j >= 0), let A(c) and
+B(c) be the same sums of A_j and B_j. A(c) is in its box, since boxes are linear in c. Then
 
     l^2 (primal - dual) (c)  <=  sum_jk m_j m_k G_jk,      l^2 dual (c)  >=  sum_jk m_j m_k D_jk,
 
@@ -30,8 +30,11 @@ Ints = npt.NDArray[np.intp]
 States = npt.NDArray[np.int8]
 
 FAR = 2.0**56
-"""Costs (C+ + C-, in units of the data) up to which the gap is bounded. Beyond it, dual variables in doubles say nothing of the
-weights any more."""
+"""Costs (C+ + C-, in units of the data) up to which the gap is bounded. Beyond it, dual variables in doubles say nothing of
+the weights any more."""
+
+FAR_KERNEL = 2.0**16
+"""The same for kernels: dual variables that cancel are weighed by a matrix that is known up to rounding."""
 
 AGAIN = 1e-11
 """Facets with a larger bound are looked at again, with the dual variables of their own pieces and exact sums."""
@@ -44,8 +47,14 @@ roundings."""
 SLACK = 1 + 2.0**-20
 """More than the roundings of sums of up to 2^30 terms that are not negative."""
 
+AGAIN_MOVED = 1e-7
+"""And those where conditions at corners are violated by more than this."""
+
 LEAVING = 4
 """Times that points may leave the margin at a corner."""
+
+CLOSE, TRIED = 1e-12, 64
+"""So many pieces of a facet are tried at a corner, until the pull that is not explained adds less than this to the gap."""
 
 ENTRIES = 2**21
 """Numbers in an array of the models of a block."""
@@ -58,6 +67,13 @@ class Bounds(NamedTuple):
     corner: Ints  # (n,) the vertex where it is worst
     moved: Floats  # (n,) how far conditions at a corner are from where the partition has them, relative to their terms
     beyond: npt.NDArray[np.bool_]  # (n,) facets that reach costs beyond FAR
+
+
+class Solved(NamedTuple):
+    """At one corner."""
+
+    alpha: Floats  # (N + 1,)
+    beta: Floats
 
 
 class Subject(NamedTuple):
@@ -88,7 +104,8 @@ class Prover:
         self.mesh, self.states_of, self.piece, self.members, self.member_at = subject
         self.pieces_of = partitions.of_pieces
         self.solver = RowModels(points) if points.rows is not None else GramModels(points)
-        self.is_far = _is_far(self.mesh.vertices)
+        self.far = farthest(points)
+        self.is_far = _is_far(self.mesh.vertices, self.far)
         self.block = max(16, ENTRIES // max(1, points.weight.size))
 
     def bounds(self, facets: Ints) -> Bounds:
@@ -100,7 +117,7 @@ class Prover:
         easy = np.flatnonzero(~found.beyond & ~cut)
         if easy.size:
             self._shared(facets, easy, found)
-        for k in np.flatnonzero(~(found.gap <= AGAIN)).tolist():
+        for k in np.flatnonzero(~((found.gap <= AGAIN) & (found.moved <= AGAIN_MOVED))).tolist():
             found.gap[k], found.corner[k], found.moved[k] = self._own(int(facets[k]))
         return found
 
@@ -140,29 +157,33 @@ class Prover:
         mesh = self.mesh
         places = np.arange(mesh.facet_at[f], mesh.facet_at[f + 1])
         vertex = mesh.facet_vertices[places]
-        corners = _cut(mesh.vertices[vertex], mesh.edge_code[mesh.facet_edges[places]])
+        corners = _cut(mesh.vertices[vertex], mesh.edge_code[mesh.facet_edges[places]], self.far)
         if not corners:
             return 0.0, -1, 0.0
         c = np.array([corner.c for corner in corners])
         states = self.pieces_of(self.members[self.member_at[f] : self.member_at[f + 1]])
-        which, outside = self._best_pieces(states, c)
-        solved = [self._solve(states[k], corner) for k, corner in zip(which, corners, strict=True)]
-        alpha, beta = np.array([a for a, _ in solved]), np.array([b for _, b in solved])
+        trials = self._outside(states, c)
+        solved = [self._best(states, tried, corner) for tried, corner in zip(trials, corners, strict=True)]
+        alpha, beta = (np.array([getattr(found, name) for found in solved]) for name in ("alpha", "beta"))
         state = self.states_of(np.array([f]))[0]
         models = self.solver.exactly(alpha, beta, c, state != INSIDE)
         whole = Corners(np.arange(len(c)), np.zeros(1, dtype=np.intp), np.array([len(c)]), c[:, 2])
         gap, corner, _ = _bound(models, whole, state[None])
-        moved = max(outside, _partition_error(models, state, self._spread(c)))
+        moved = max(float(np.max(models.rest / self._pulls(c))), _partition_error(models, state, self._spread(c)))
         return float(gap[0]), int(vertex[corners[corner[0]].number]), moved
 
-    def _solve(self, state: States, corner: Corner) -> tuple[Floats, Floats]:
-        """Alpha and beta at a corner; where it was cut off, beta is what it is on the edge, which is a straight line."""
-        alpha, beta = self._settle(state, corner.c, corner.touching)
-        if corner.share:
-            beta = corner.share * self._settle(state, corner.near, corner.near_touching)[1]
-        return alpha, beta
+    def _solve(self, state: States, corner: Corner) -> Solved:
+        """Alpha and beta at a corner; on an edge that is cut, beta is a sum of those at its ends, and none at infinity."""
+        found = self._settle(state, corner.c, corner.touching)
+        if corner.ends is None:
+            return found
+        near, beyond = corner.ends
+        beta = corner.share * self._settle(state, near.c, near.touching).beta
+        if beyond.c[2] > 0:
+            beta = beta + self._settle(state, beyond.c, beyond.touching).beta
+        return found._replace(beta=beta)
 
-    def _settle(self, state: States, c: Floats, touching: Ints) -> tuple[Floats, Floats]:
+    def _settle(self, state: States, c: Floats, touching: Ints) -> Solved:
         """Alpha and beta of a partition at some costs; points whose alpha is out of its box are put on it, and others follow.
 
         Corners are rounded, so that they may be just outside a facet.
@@ -175,52 +196,83 @@ class Prover:
                 break
             state[low], state[high] = OUTSIDE, INSIDE
             alpha = self.solver.corner(state, c, touching)[0]
-        return alpha, beta
+        return Solved(alpha, beta)
 
     def _spread(self, c: Floats) -> Floats:
         """Sizes of the terms of scores at some costs (m, N + 1), where weights are sums over all rows."""
         if isinstance(self.solver, GramModels):
-            return self.solver.bounds(c) @ self.solver.size + c[:, 2:]
-        return np.outer(np.linalg.norm(c[:, :2] @ self.solver.total * self.solver.scale, axis=1), self.solver.sizes) + c[:, 2:]
+            return np.asarray(self.solver.bounds(c) @ self.solver.size + c[:, 2:])
+        return np.asarray(
+            np.outer(np.linalg.norm(c[:, :2] @ self.solver.total * self.solver.scale, axis=1), self.solver.sizes) + c[:, 2:]
+        )
 
-    def _best_pieces(self, states: States, c: Floats) -> tuple[Ints, float]:
-        """For each corner the piece whose dual variables are least outside their boxes; and by how much they are at most."""
+    def _pulls(self, c: Floats) -> Floats:
+        """At least the lengths of sums of rows with dual variables in their boxes at some costs (m,)."""
+        if isinstance(self.solver, GramModels):
+            box = self.solver.bounds(c)
+            return np.asarray(np.sqrt(np.einsum("ki,ki->k", box @ self.solver.size, box)) + np.finfo(float).tiny)
+        return np.asarray(np.linalg.norm(c[:, :2] @ self.solver.total, axis=1) + np.finfo(float).tiny)
+
+    def _outside(self, states: States, c: Floats) -> Floats:
+        """How far dual variables of pieces are outside their boxes at each corner, relative to their terms, in doubles."""
         maps, n = self.solver.maps(states), len(states)
-        trials = np.array([self.solver.models(maps, np.arange(n), np.repeat(x[None], n, axis=0)).outside_box for x in c])
-        return trials.argmin(axis=1), float(trials.min(axis=1).max())
+        return np.array([self.solver.models(maps, np.arange(n), np.repeat(x[None], n, axis=0)).outside_box for x in c])
+
+    def _best(self, states: States, outside: Floats, corner: Corner) -> Solved:
+        """Alpha and beta at a corner, of the first piece that explains beta well, those that are least outside first."""
+        none, best, least = np.zeros(states.shape[1], dtype=bool), None, np.inf
+        for k in np.argsort(outside)[:TRIED]:
+            found = self._solve(states[k], corner)
+            model = self.solver.exactly(found.alpha[None], found.beta[None], corner.c[None], none)
+            part = float(model.rest[0] ** 2 / max(corner.c[2] * model.alpha.sum(), np.finfo(float).tiny))
+            if best is None or part < least:
+                best, least = found, part
+            if part <= CLOSE:
+                break
+        assert best is not None
+        return best
 
 
-def _is_far(c: Floats) -> npt.NDArray[np.bool_]:
-    return c[:, 0] + c[:, 1] > FAR * c[:, 2]
+def farthest(points: Points) -> float:
+    """Costs up to which gaps are bounded."""
+    return FAR_KERNEL if points.rows is None else FAR
+
+
+def _is_far(c: Floats, far: float) -> npt.NDArray[np.bool_]:
+    beyond: npt.NDArray[np.bool_] = c[:, 0] + c[:, 1] > far * c[:, 2]
+    return beyond
 
 
 class Corner(NamedTuple):
-    """A corner of what is left of a facet."""
+    """A corner of what is left of a facet: one of its own, or a sum ``share * near + beyond`` on an edge that is cut."""
 
     c: Floats  # (3,)
     touching: Ints  # points of the edges that end there
     number: int  # of the corner of the facet, or the one nearby
-    share: float  # 0, or what part this corner has of the costs ``near``, beside costs at infinity
-    near: Floats
-    near_touching: Ints
+    ends: tuple[Corner, Corner] | None = None  # near and beyond, if it is on an edge that is cut
+    share: float = 0.0
 
 
-def _cut(c: Floats, code: npt.NDArray[Any]) -> list[Corner]:
-    """The corners of a facet as far as costs are not beyond FAR; an edge that leads beyond is cut. Edge j ends in corner j."""
-    far, n = _is_far(c), len(c)
+def _cut(c: Floats, code: npt.NDArray[Any], limit: float) -> list[Corner]:
+    """The corners of a facet as far as costs are not beyond a limit; an edge beyond is cut. Edge j ends in corner j."""
+    far, n = _is_far(c, limit), len(c)
     events = [np.array([k >> 1] if k >= 0 else [], dtype=np.intp) for k in code.tolist()]
-    touching = [np.concatenate([events[j], events[(j + 1) % n]]) for j in range(n)]
+    own = [Corner(c[j], np.concatenate([events[j], events[(j + 1) % n]]), j) for j in range(n)]
     corners = []
     for j in range(n):
         after = (j + 1) % n
         if not far[j]:
-            corners.append(Corner(c[j], touching[j], j, 0.0, c[j], touching[j]))
+            corners.append(own[j])
         if far[j] != far[after]:
-            near, beyond = (after, j) if far[j] else (j, after)
-            share = float((c[beyond, 0] + c[beyond, 1]) / (2 * FAR * c[near, 2]))
-            cost = c[beyond] * [1, 1, 0] + share * c[near]
-            corners.append(Corner(cost, events[after], near, share, c[near], touching[near]))
+            near, beyond = (own[after], own[j]) if far[j] else (own[j], own[after])
+            share = max(0.0, _excess(beyond.c, limit) / -_excess(near.c, limit))
+            corners.append(Corner(share * near.c + beyond.c, events[after], near.number, (near, beyond), share))
     return corners if not far.all() else []
+
+
+def _excess(c: Floats, limit: float) -> float:
+    """How much costs are beyond a limit, and a quarter of it more."""
+    return float(c[0] + c[1] - 1.25 * limit * c[2])
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -270,7 +322,7 @@ def _range(calm: npt.NDArray[np.int8], corners: Corners) -> tuple[npt.NDArray[np
 
 
 def _calm(models: Models) -> npt.NDArray[np.int8]:
-    """Per model and point: 1 if it is certainly inside the margin, with alpha at its bound; -1 if outside, with 0; or else 0."""
+    """Per model and point: 1 if it is certainly inside the margin, with alpha at its bound; -1 if outside, with 0; else 0."""
     inside = (models.lack >= models.error) & (models.alpha == models.bound)
     outside = (models.lack <= -models.error) & (models.alpha == 0.0)
     calm: npt.NDArray[np.int8] = inside.astype(np.int8) - (outside & ~inside).astype(np.int8)
@@ -312,7 +364,7 @@ def _ratios(models: Models, l: Floats, total: Floats, own: Ints, points: Ints) -
 
 
 def _misplaced(models: Models, own: Ints, points: Ints, states: States) -> Floats:
-    """How far scores of some points (f, m) are, at corners (f, k), from where partitions have them; relative to their terms."""
+    """How far scores of some points (f, m) are, at corners (f, k), from where partitions have them; relative."""
     at = own[:, :, None], points[:, None]
     size = np.maximum(models.error[at], np.finfo(float).tiny) / UNIT
     lack = models.lack[at] / size

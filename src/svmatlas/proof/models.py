@@ -5,8 +5,8 @@ For homogeneous costs c = (p, q, l) all is multiplied by l, so that it is linear
     A_i   dual variables, 0 <= A_i <= b_i = w_i p or w_i q      B     weights, about X'A
     L_i   = l - x_i.B, what the score of a point lacks of 1     R     = B - X'A, the pull that A does not explain
 
-A is made of a partition: b_i inside the margin, 0 outside, and on it what solves the linear equations L_i = 0, R = 0; then it is
-put into its box. Nothing is trusted: whatever A and B are, they bound the duality gap (gaps.py).
+A is made of a partition: b_i inside the margin, 0 outside, and on it what solves the linear equations L_i = 0, R = 0; then it
+is put into its box. Nothing is trusted: whatever A and B are, they bound the duality gap (gaps.py).
 
 Rows are used as they are (``RowModels``), or by their inner products alone (``GramModels``). Errors of L and R are bounded a
 priori: a sum of n products has an error of at most (n + 2) u times the sum of their sizes, in any order of summation.
@@ -129,9 +129,9 @@ class RowModels:
         counts = np.sum(margin < self.n, axis=1)
         alpha, beta = np.zeros((k, 3, margin.shape[1])), np.zeros((k, 3, self.d))
         beta[:, :2] = pull
-        for m in np.unique(counts[counts > 0]).tolist():
-            which = np.flatnonzero(counts == m)
-            alpha[which, :, :m], beta[which] = self._equations(margin[which, :m], pull[which])
+        for m in np.unique(counts[(counts > 0) & (counts <= self.d)]).tolist():  # more cannot be independent: left at zero
+            group = np.flatnonzero(counts == m)
+            alpha[group, :, :m], beta[group] = self._equations(margin[group, :m], pull[group])
         return Maps(states, margin, alpha, beta, pull)
 
     def _equations(self, margin: Ints, pull: Floats) -> tuple[Floats, Floats]:
@@ -160,8 +160,8 @@ class RowModels:
         return self._finish(held, bound, outside, c, beta, np.linalg.norm(rest, axis=1) + np.linalg.norm(slip, axis=1))
 
     def corner(self, state: States, c: Floats, touching: Ints) -> tuple[Floats, Floats]:
-        """Alpha (N + 1,) and beta of a partition at costs (3,), refined by exact sums; ``touching``: points on the margin there."""
-        own = np.flatnonzero(state == MARGIN)
+        """Alpha (N + 1,) and beta of a partition at costs (3,), by exact sums; ``touching``: points on the margin there."""
+        own = np.flatnonzero(state == MARGIN)[: self.d]
         inside, rows, factor = self._pull_terms(state, c), self.rows[own], Factor(self.rows[own][None])
         alpha, low, beta = np.zeros(own.size), np.zeros(own.size), exact_sums(inside)
         for _ in range(STEPS if own.size else 0):
@@ -193,7 +193,7 @@ class RowModels:
         return self._finish(held, bound, outside, c, beta, np.linalg.norm(rest, axis=1) * (1 + 2.0**-40))
 
     def _lacks(self, rows: Floats, l: float, beta: Floats) -> Floats:
-        """l - x.beta, rounded once."""
+        """What scores lack of l, rounded once."""
         terms = split_products(rows, -beta).reshape(len(rows), -1)
         return exact_sums(np.concatenate([terms, np.full((len(rows), 1), l)], axis=1))
 
@@ -239,7 +239,7 @@ class Factor:
 
 def filled(state: States, bound: Floats, own: Ints, alpha: Floats) -> Floats:
     """Dual variables of all points and one more: those on the margin are given."""
-    held = bound * np.append(state == INSIDE, False)
+    held: Floats = bound * np.append(state == INSIDE, False)
     held[own] = alpha
     return held
 
@@ -296,7 +296,7 @@ class GramModels:
         alpha = inverse @ target
         for _ in range(2):
             alpha += inverse @ (target - inner @ alpha)
-        return alpha.transpose(0, 2, 1)
+        return np.asarray(alpha.transpose(0, 2, 1), dtype=float)
 
     def bounds(self, c: Floats) -> Floats:
         """The boxes (m, N + 1) of dual variables."""

@@ -35,6 +35,8 @@ class Partitions:
         codes = stored.arrays["split.flips"]
         if codes.shape != (stored.mesh("split").n_facets, 2) or codes.min() < -1 or codes.max() >= 2 * self.n_points:
             self.faults.append("flips name points that there are not")
+        elif np.any(codes[0] != -1):
+            self.faults.append("piece 0 is the first, and has a step that leads to it")
         self.packed = np.zeros((stored.mesh("split").n_facets, -(-self.n_points // 4)), dtype=np.uint8)
         if not self.faults:
             self._walk(codes)
@@ -74,14 +76,21 @@ def _check_parents(mesh: Mesh, name: str) -> list[str]:
     numbers = np.arange(layer.size)
     wrong = np.where(numbers == 0, (layer != 0) | (parent != -1), (parent < 0) | (parent >= numbers))
     wrong[1:] |= (np.diff(layer) < 0) | (layer[1:] != layer[np.clip(parent[1:], 0, layer.size - 1)] + 1)
-    return [f"{name} {f} is not in the layer after that of its parent" for f in np.flatnonzero(wrong)[:MOST_NAMED]]
+    faults = [f"{name} {f} is not in the layer after that of its parent" for f in np.flatnonzero(wrong)[:MOST_NAMED]]
+    if faults or mesh.facet_vertices.max() >= len(mesh.vertices):
+        return faults
+    facet = mesh.place_facet()
+    named = np.isin(parent[facet] * len(mesh.vertices) + mesh.facet_vertices, facet * len(mesh.vertices) + mesh.facet_vertices)
+    apart = np.bincount(facet[named], minlength=layer.size) == 0
+    return [f"{name} {f} has no vertex in common with its parent" for f in np.flatnonzero(apart[1:])[:MOST_NAMED] + 1]
 
 
 def pack(states: Array) -> npt.NDArray[np.uint8]:
     """Partitions (n, N) with two bits a point."""
     wide = np.zeros((len(states), -(-states.shape[1] // 4) * 4), dtype=np.uint8)
     wide[:, : states.shape[1]] = states
-    return (wide[:, ::4] | wide[:, 1::4] << 2 | wide[:, 2::4] << 4 | wide[:, 3::4] << 6).astype(np.uint8)
+    packed: npt.NDArray[np.uint8] = wide[:, ::4] | wide[:, 1::4] << 2 | wide[:, 2::4] << 4 | wide[:, 3::4] << 6
+    return packed
 
 
 def unpack(packed: npt.NDArray[np.uint8], n_points: int) -> npt.NDArray[np.int8]:
@@ -153,7 +162,13 @@ def _check_joint(partitions: Partitions) -> list[str]:
     """Each point that changes its set across an edge of a facet is one of its events, and no other."""
     stored, mesh = partitions.stored, partitions.stored.facets
     joint, at, code = (stored.arrays[f"canonical.{name}"] for name in ("joint", "joint_at", "joint_code"))
-    if at.size != joint.size + 1 or at[0] != 0 or at[-1] != code.size or np.any(np.diff(at) < 0) or np.any(np.diff(joint) <= 0):
+    if (
+        at.size != joint.size + 1
+        or at[0] != 0
+        or at[-1] != code.size
+        or np.any(np.diff(at) < 0)
+        or np.any(np.diff(joint) <= 0)
+    ):
         return ["events of edges are not in order"]
     several = {int(e): code[at[n] : at[n + 1]].tolist() for n, e in enumerate(joint)}
     inner, faults, size = np.flatnonzero(np.all(mesh.edge_facets >= 0, axis=1)), [], max(1, 2**24 // partitions.n_points)

@@ -1,9 +1,9 @@
 """The rows to check a map against: those that are given, or those that lie in its file.
 
 A point is one or several equal rows of one class (docs/format.md, section Points). Rows are signed, the bias constant is
-appended, and all is multiplied by the power of two of the file, which is exact. Where there are many more columns than rows, or
-a kernel, their inner products are made instead, with a bound on their rounding for a linear kernel. The matrix of another kernel,
-as it is computed here, is taken as the input.
+appended, and all is multiplied by the power of two of the file, which is exact. Where there are many more columns than rows,
+or a kernel, their inner products are made instead, with a bound on their rounding for a linear kernel. The matrix of another
+kernel, as it is computed here, is taken as the input.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def make_points(stored: Map, X: Any, y: Any, sample_weight: Any) -> tuple[Points
 def _check_stored(stored: Map, points: Points, given: Any, first: Array) -> list[str]:
     """The rows and weights in the file, which models are made of, are those that are checked."""
     arrays, faults = stored.arrays, []
-    if not np.array_equal(arrays["data.axis"] == 0, points.positive):
+    if not np.array_equal(arrays["data.axis"], np.where(points.positive, 0, 1)):
         faults.append("the file has points of other classes")
     shift = arrays["data.point"][2] - points.weight
     if not np.all(np.abs(shift) <= ROUNDED * points.weight):
@@ -186,9 +186,10 @@ def _given_rows(stored: Map, X: Any) -> Any:
         X = X[list(names)]
     if hasattr(X, "tocsr"):
         X = X.tocsr()
-        data = np.asarray(X.data, dtype=float)
-        X = _Sparse(data if scale is None else data / scale[X.indices], X.indices, X.indptr, tuple(X.shape))
-        return X if center is None else (_dense(X, np.arange(len(X))) * scale - center) / scale
+        rows = _Sparse(np.asarray(X.data, dtype=float), X.indices, X.indptr, tuple(X.shape))
+        if center is None:
+            return rows if scale is None else rows._replace(data=rows.data / scale[rows.indices])
+        X = _dense(rows, np.arange(len(rows)))
     X = np.asarray(X, dtype=float)
     n_features = stored.parameters["n_features"]
     if X.ndim != 2 or X.shape[1] != n_features or not np.all(np.isfinite(X)):
@@ -245,7 +246,8 @@ def _check_point(point: Array, n: int) -> list[str]:
 
 def _check_equal(point: Array, X: Any, sign: Floats, weight: Floats, parameters: dict[str, Any]) -> list[str]:
     """Rows of one point are equal and of one class; rows without a point weigh nothing, or are zero."""
-    faults, first = [], {}
+    faults: list[str] = []
+    first: dict[int, int] = {}
     linear = parameters["kernel"]["name"] == "linear"
     for i, p in enumerate(point.tolist()):
         if p == DROPPED and weight[i] != 0:

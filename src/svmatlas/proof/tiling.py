@@ -1,8 +1,8 @@
 """Do the polygons tile the region? Decided exactly, from the stored vertices, which are dyadic rationals.
 
 1. Each edge is run through once in each direction by the two facets beside it, or once along a side of the region; and the
-   edges on the sides are one closed way around the region. So the polygons, as a chain, have the boundary of the region as their
-   boundary: the winding numbers of all polygons about any costs inside add up to 1. Hence some polygon winds around them: they
+   edges on the sides are one closed way around the region. So the polygons, as a chain, have the boundary of the region as
+   their boundary: the winding numbers of all polygons about any costs inside add up to 1. Hence some polygon winds around them: they
    lie in the hull of its corners. The polygons cover the region, whatever their shapes.
 2. Each polygon is convex and turned to the left. Then its winding number is 0 or 1, so costs lie inside one polygon only.
 
@@ -231,9 +231,7 @@ def _determinants(vertices: Floats, triple: Ints) -> tuple[Floats, Floats]:
     return turn, size
 
 
-def _turns_left(
-    mesh: Mesh, region: Region, side_of: dict[int, set[int]], exact: dict[int, Vector], triple: list[int]
-) -> bool:
+def _turns_left(mesh: Mesh, region: Region, side_of: dict[int, set[int]], exact: dict[int, Vector], triple: list[int]) -> bool:
     """The same exactly."""
     for v in triple:
         if v not in exact:
