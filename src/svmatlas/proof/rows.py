@@ -142,7 +142,7 @@ def _kernel(kernel: dict[str, Any], X: Floats) -> Floats:
     if kernel["name"] != "rbf":
         raise ProofError(f"there is no kernel of the name {kernel['name']}")
     squares = np.array([np.sum((X - row) ** 2, axis=1) for row in X])
-    return np.exp(-gamma * squares)
+    return np.asarray(np.exp(-gamma * squares))
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 
 1. Each edge is run through once in each direction by the two facets beside it, or once along a side of the region; and the
    edges on the sides are one closed way around the region. So the polygons, as a chain, have the boundary of the region as
-   their boundary: the winding numbers of all polygons about any costs inside add up to 1. Hence some polygon winds around them: they
-   lie in the hull of its corners. The polygons cover the region, whatever their shapes.
+   their boundary: the winding numbers of all polygons about any costs inside add up to 1. Hence some polygon winds around
+   them: they lie in the hull of its corners. The polygons cover the region, whatever their shapes.
 2. Each polygon is convex and turned to the left. Then its winding number is 0 or 1, so costs lie inside one polygon only.
 
 Turns are signs of determinants of three vertices, by doubles with an error bound, and by integers where these do not tell.
@@ -61,17 +61,20 @@ class Tiling(NamedTuple):
 def make_region(stored: Map) -> Region:
     """The region in the units of the vertices."""
     unit = Fraction(2) ** stored.parameters["cost_exponent"]
-    (p, P), (q, Q) = [[None if b is None else Fraction(b) * unit for b in pair] for pair in stored.parameters["region"]]
-    one, nil = Fraction(1), Fraction(0)
-    lines, corners = [(nil, one, -q)], [(one, nil, nil) if P is None else (P, q, one)]
-    if P is not None:
-        lines.append((-one, nil, P))
-    if Q is not None:
-        corners += [(P, Q, one)] if P is not None else []
-        lines.append((nil, -one, Q))
-    elif P is None:
+    (p, p_end), (q, q_end) = stored.parameters["region"]
+    p, q, one, nil = Fraction(p) * unit, Fraction(q) * unit, Fraction(1), Fraction(0)
+    far_p = None if p_end is None else Fraction(p_end) * unit
+    far_q = None if q_end is None else Fraction(q_end) * unit
+    lines: list[Vector] = [(nil, one, -q)]
+    corners: list[Vector] = [(one, nil, nil) if far_p is None else (far_p, q, one)]
+    if far_p is not None:
+        lines.append((-one, nil, far_p))
+    if far_q is not None:
+        corners += [(far_p, far_q, one)] if far_p is not None else []
+        lines.append((nil, -one, far_q))
+    elif far_p is None:
         lines.append((nil, nil, one))
-    corners += [(nil, one, nil) if Q is None else (p, Q, one), (p, q, one)]
+    corners += [(nil, one, nil) if far_q is None else (p, far_q, one), (p, q, one)]
     return Region([*lines, (one, nil, -p)], corners)
 
 
