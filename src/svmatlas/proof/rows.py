@@ -8,6 +8,7 @@ kernel, as it is computed here, is taken as the input.
 
 from __future__ import annotations
 
+from math import fsum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,7 +69,9 @@ def make_points(stored: Map, X: Any, y: Any, sample_weight: Any) -> tuple[Points
     first = np.empty(n, dtype=np.intp)
     held = np.flatnonzero(point >= 0)[::-1]
     first[point[held]] = held
-    total = np.bincount(point[held], weights=weight[held], minlength=n).astype(float)
+    order = np.argsort(point, kind="stable")[np.sum(point < 0) :]
+    groups = np.split(weight[order], np.flatnonzero(np.diff(point[order])) + 1) if order.size else []
+    total = np.array([fsum(group) for group in groups])
     total = np.ldexp(total, -2 * parameters["exponent"] - parameters["cost_exponent"])
     points = _make(parameters, given, first, sign[first], total)
     return points, _check_stored(stored, points, given, first)
