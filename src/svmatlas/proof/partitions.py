@@ -79,8 +79,8 @@ def _check_parents(mesh: Mesh, name: str) -> list[str]:
     faults = [f"{name} {f} is not in the layer after that of its parent" for f in np.flatnonzero(wrong)[:MOST_NAMED]]
     if faults or mesh.facet_vertices.max() >= len(mesh.vertices):
         return faults
-    facet = mesh.place_facet()
-    named = np.isin(parent[facet] * len(mesh.vertices) + mesh.facet_vertices, facet * len(mesh.vertices) + mesh.facet_vertices)
+    facet, n, vertex = mesh.place_facet(), len(mesh.vertices), mesh.facet_vertices
+    named = np.isin(parent[facet].astype(np.int64) * n + vertex, facet.astype(np.int64) * n + vertex)
     apart = np.bincount(facet[named], minlength=layer.size) == 0
     return [f"{name} {f} has no vertex in common with its parent" for f in np.flatnonzero(apart[1:])[:MOST_NAMED] + 1]
 
