@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from svmatlas.engine import facet, lines, refinement, scores, workspace
-from svmatlas.engine.workspace import ALPHA, BASIS, BETA, INSIDE, INVERSE, KAPPA, KEPT, MARGIN, MEMBER, REAL, SLOT, TRIANGLE
+from svmatlas.engine.workspace import ALPHA, BASIS, BETA, INSIDE, INVERSE, KAPPA, MARGIN, MEMBER, REAL, SLOT, TRIANGLE
 from tests.engine import Exact, dot, fractions, gaussian, nearly_dependent, partitions, take, task_of, weighted
 
 CASES = {
@@ -56,7 +56,7 @@ def test_the_factor_is_a_factor(case):
     task, data, _ = case
     for state in every_partition(data):
         take(task, data, state)
-        m = task.counts[workspace.SIZE]
+        m = task.facet.n_margin
         basis, inverse = task.square[BASIS, :m], np.triu(task.square[INVERSE, :m, :m])
         triangle, rows = np.triu(task.square[TRIANGLE, :m, :m]), data.rows[task.members[MEMBER, :m]]
         tiny = 32 * np.finfo(float).eps
@@ -79,13 +79,13 @@ def test_columns_that_stay_are_kept():
     take(task, data, state)
     assert np.array_equal(task.members[MEMBER, :2], members)
     assert np.array_equal(task.square[BASIS, :2], before)
-    assert task.counts[KEPT] == 3
+    assert task.facet.kept == 3
 
 
 def scale_of(exact, task, data, code):
     """What ``line`` divides a line by: |x_i.u| in a pencil."""
     i = code >> 1
-    pencil = task.counts[workspace.SIZE] == data.rank - 1 and i not in exact.margin
+    pencil = task.facet.n_margin == data.rank - 1 and i not in exact.margin
     return abs(dot(exact.rows[i], exact.free)) if pencil else Fraction(1)
 
 
@@ -96,8 +96,8 @@ def lines_and_truth(case):
         assert take(task, data, state)
         exact = Exact(data, state)
         for code in exact.codes():
-            if task.counts[workspace.SIZE] == data.rank - 1 and task.members[SLOT, code >> 1] < 0:
-                task.counts[workspace.PENCIL] = code
+            if task.facet.n_margin == data.rank - 1 and task.members[SLOT, code >> 1] < 0:
+                task.facet.pencil[0] = code
                 lines.tabulate_pencil(task, 0)
             scale = scale_of(exact, task, data, code)
             yield task, code, lines.line(task, code), exact.line(code), scale
@@ -118,7 +118,7 @@ def test_lines_in_double_double(case):
     """Refined lines are within their bounds, which are 2^-40 of those of doubles or less."""
     for task, code, line, truth, scale in lines_and_truth(case):
         refinement.refine(task)
-        assert task.counts[workspace.REFINED] == 1
+        assert task.facet.refined == 1
         out = np.zeros(9)
         lines.line_dd(task, code, out)
         if scale != 1:  # in a pencil lines have a common factor
@@ -159,7 +159,7 @@ def test_rows_that_are_dependent_make_an_infinite_condition_number():
     state[:3] = MARGIN
     take(task, data, state)
     assert task.bound[REAL, KAPPA] > facet.WORST_KAPPA
-    assert task.counts[workspace.REFINED] == -1
+    assert task.facet.refined == -1
 
 
 def test_derivatives_by_the_jitter(case):
@@ -169,7 +169,7 @@ def test_derivatives_by_the_jitter(case):
     for state in every_partition(data):
         take(task, data, state)
         with_jitter, without = Exact(data, state), Exact(still, state)
-        pencil = task.counts[workspace.SIZE] == data.rank - 1
+        pencil = task.facet.n_margin == data.rank - 1
         for code in with_jitter.codes():
             if pencil and task.members[SLOT, code >> 1] < 0:
                 continue

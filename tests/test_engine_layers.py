@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from svmatlas.engine import clipping, layers, names, polygon, waiting, workspace
+from svmatlas.engine import clipping, layers, names, polygon, waiting
 from svmatlas.engine.arena import (
     CLOSED_SINCE,
     CROWD,
@@ -191,7 +191,7 @@ def test_the_neighbourhood_holds_wherever_it_says(arena):
     spread = np.array([[np.inf, -np.inf], [np.inf, -np.inf], [0.0, 0.0]])
     layers._spread(task, frame, spread)
     exact, checked = Exact(data, state), 0
-    for j in range(task.tally[workspace.N_CORNERS]):
+    for j in range(task.polygon.n_corners):
         v = task.corner[0, j, :3]
         if v[2] == 0:
             continue

@@ -10,7 +10,7 @@ import pytest
 
 from svmatlas.engine import checking, clipping, facet, polygon, predicates, workspace
 from svmatlas.engine.doubledouble import UNIT
-from svmatlas.engine.workspace import CODE, INSIDE, MARGIN, N_CORNERS, N_LISTED, OUTSIDE, PENCIL, SIZE
+from svmatlas.engine.workspace import CODE, INSIDE, MARGIN, OUTSIDE
 from tests import tiny
 from tests.engine import Exact, dot, fractions, gaussian, partitions, take, task_of, weighted
 
@@ -112,7 +112,7 @@ def close(task, data, state):
     if not take(task, data, state):
         return None
     outcome = polygon.close_facet(task, np.zeros((0, 3), np.int64))
-    n = task.tally[N_CORNERS]
+    n = task.polygon.n_corners
     return task.edge[0, CODE, :n].tolist() if outcome == clipping.CLOSED else None
 
 
@@ -157,13 +157,13 @@ def test_one_clip():
     state = np.full(6, INSIDE, np.int8)
     take(task, data, state)
     polygon._start(task)
-    assert task.edge[0, CODE, : task.tally[N_CORNERS]].tolist() == [-1, -2, -3]
+    assert task.edge[0, CODE, : task.polygon.n_corners].tolist() == [-1, -2, -3]
     exact = Exact(data, state)
     line = lines_of(exact, region)
     beyond = {c: [j for j in range(3) if dot(exact.line(c), fractions(region.corners[j])) < 0] for c in exact.codes()}
     code = next(c for c, corners in beyond.items() if len(corners) == 1)
     assert clipping.clip(task, code) == clipping.CLOSED
-    n = task.tally[N_CORNERS]
+    n = task.polygon.n_corners
     codes = task.edge[0, CODE, :n].tolist()
     assert n == 4
     assert codes.count(code) == 1
@@ -184,7 +184,7 @@ def test_the_tightest_lines_of_a_pencil(case):
     task, data, _ = case
     found = 0
     for state, _ in facets(task, data):
-        if np.sum(state == MARGIN) != data.rank - 1 or task.counts[SIZE] != data.rank - 1:
+        if np.sum(state == MARGIN) != data.rank - 1 or task.facet.n_margin != data.rank - 1:
             continue
         exact, bounds = Exact(data, state), ([], [])
         for code in exact.codes()[2 * len(exact.margin) :]:
@@ -195,7 +195,7 @@ def test_the_tightest_lines_of_a_pencil(case):
                 bounds[0 if s > 0 else 1].append((n / s, code))
         take(task, data, state)
         polygon.close_facet(task, np.zeros((0, 3), np.int64))
-        lower, upper = task.counts[PENCIL], task.counts[PENCIL + 1]
+        lower, upper = task.facet.pencil[0], task.facet.pencil[1]
         if lower >= 0 and upper >= 0:
             assert lower == max(bounds[0])[1]
             assert upper == min(bounds[1])[1]
@@ -223,9 +223,9 @@ def test_single_precision_never_decides_wrongly(scale):
             l = -(h[0] * v[0] + h[1] * v[1]) / h[2]
             v[2] = abs(l) * (1 + 2.0 ** -rng.integers(10, 50)) if l != 0 else v[2]
         task.corner[0, 0] = v
-        task.tally[N_LISTED] = 0
+        task.polygon.n_listed = 0
         worst = checking._check_scores(task, 0)
-        listed = set(task.listed[: task.tally[N_LISTED]].tolist())
+        listed = set(task.listed[: task.polygon.n_listed].tolist())
         signs = {c: dot(exact.line(c), fractions(v[:3])) for c in exact.codes() if state[c >> 1] != MARGIN}
         violated = {c for c, s in signs.items() if s < 0}
         assert worst in (checking.NONE, checking.ALL_CLEAR) or worst in violated, trial

@@ -19,7 +19,7 @@ from svmatlas.engine.facet import drift_of, solve_maps, sum_pull
 from svmatlas.engine.lines import line_parts
 from svmatlas.engine.lines import tabulate_margin as tabulate
 from svmatlas.engine.polygon import close_facet
-from svmatlas.engine.workspace import CODE, FILLED, INSIDE, MARGIN, MEMBER, N_CORNERS, OUTSIDE, SIZE, make_space, make_task
+from svmatlas.engine.workspace import CODE, INSIDE, MARGIN, MEMBER, OUTSIDE, make_space, make_task
 from svmatlas.engine.zeros import UNKNOWN, line_words, sign_of_jitter, solve_words, vanishes
 from tests import cases
 
@@ -48,7 +48,7 @@ def facet_signs(data, region, space, state, drift, hints):
     task.state, task.drift = state, drift
     sum_pull(data.rows, data.point, data.axis, state, task.pull)
     outcome = close_facet(task, hints)
-    n, m = task.tally[N_CORNERS], task.counts[SIZE]
+    n, m = task.polygon.n_corners, task.facet.n_margin
     out, row = np.empty((n * (n + 2 * m), 4), np.int64), 0
     for j in range(n if outcome == CLOSED else 0):
         a, b = task.edge[0, CODE, j], task.edge[0, CODE, j + 1 if j + 1 < n else 0]
@@ -156,5 +156,5 @@ def test_the_last_facet_is_not_taken_for_another():
         words, _, known = words_and_parts(problem.data, region, space, state, 0.0, np.array([2 * k]))
         (true,) = true_parts(problem.data, region, state, [2 * k])
         assert known
-        assert space.counts[FILLED] == k + 1
+        assert space.facet[0].filled == k + 1
         assert words[0].tolist() == [modulo(value) for value in true]

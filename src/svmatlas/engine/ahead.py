@@ -23,7 +23,8 @@ from multiprocessing import parent_process
 from pathlib import Path
 from typing import Any
 
-from numba import types
+import numpy as np
+from numba import from_dtype, types
 
 from svmatlas.engine import compiled
 
@@ -43,6 +44,8 @@ def describe(kind: Any) -> Any:
     if isinstance(kind, types.BaseTuple):
         name = getattr(kind, "instance_class", tuple)
         return ["tuple", f"{name.__module__}:{name.__qualname__}", *map(describe, kind.types)]  # type: ignore[attr-defined]
+    if isinstance(kind, types.Record):
+        return ["record", *kind.dtype.descr]
     return "boolean" if kind == types.boolean else str(kind)
 
 
@@ -53,6 +56,8 @@ def parse(text: Any) -> Any:
     if text[0] == "array":
         _, dtype, ndim, layout, mutable, aligned = text
         return types.Array(parse(dtype), ndim, layout, readonly=not mutable, aligned=aligned)
+    if text[0] == "record":
+        return from_dtype(np.dtype([(name, kind, *map(tuple, shape)) for name, kind, *shape in text[1:]]))
     module, name = text[1].split(":")
     return types.BaseTuple.from_types([parse(part) for part in text[2:]], getattr(import_module(module), name))
 

@@ -16,7 +16,6 @@ from svmatlas.engine.neighbourhood import GROWN, UNIT_32, is_in_ball
 from svmatlas.engine.predicates import cross_anchored, sign_at_corner, structural_points, value_at_corner
 from svmatlas.engine.scores import cosines, score_all, score_one, score_tied, weights_at
 from svmatlas.engine.workspace import (
-    ANCHOR,
     CHECKED,
     CODE,
     COSINES,
@@ -26,18 +25,13 @@ from svmatlas.engine.workspace import (
     LENGTH,
     LENGTH_DERIVATIVE,
     MEMBER,
-    N_CORNERS,
-    N_LISTED,
-    N_NEAR,
     NORM,
     OUTSIDE,
-    PENCIL,
     PER_NORM,
     REAL,
     SCORES,
     SCRATCH,
     SIGNS,
-    SIZE,
     SLOT,
     SURPLUS,
     TARGET_LO,
@@ -55,8 +49,8 @@ line as the jitter is. (Sides are never named.)"""
 @kernel
 def list_line(t, code):
     """Put a line on the list of those to be looked at again."""
-    t.listed[t.tally[N_LISTED]] = code
-    t.tally[N_LISTED] += 1
+    t.listed[t.polygon.n_listed] = code
+    t.polygon.n_listed += 1
 
 
 @kernel
@@ -72,7 +66,7 @@ def _weigh(t, code, value, bound, size, worst, least):
 @kernel
 def _leave_out(t, j, where, signs, score):
     """Points whose lines are not to be checked at corner j: those of M, and those of its two edges."""
-    n, member = t.tally[N_CORNERS], t.members[MEMBER, : t.counts[SIZE]]
+    n, member = t.polygon.n_corners, t.members[MEMBER, : t.facet.n_margin]
     for k in range(member.size):
         place = where[member[k]]
         if 0 <= place < score.size:
@@ -100,10 +94,10 @@ def _check_scores(t, j):
     v = t.corner[0, j]
     per_norm, fixed = score_error(t, v)
     weights_at(t, v[0], v[1], v[2])
-    if t.counts[ANCHOR] >= 0:  # single precision would leave all tied points open
+    if t.facet.anchor_axis >= 0:  # single precision would leave all tied points open
         return _check_doubles(t, j, per_norm, fixed)
     if is_in_ball(t, v[2], per_norm + fixed / t.shortest):
-        return _check_singles(t, j, t.near_unit, t.near_single, t.near_points, t.near_slot, t.counts[N_NEAR], per_norm, fixed)
+        return _check_singles(t, j, t.near_unit, t.near_single, t.near_points, t.near_slot, t.facet.n_near, per_norm, fixed)
     sign_points(t)
     return _check_singles(t, j, t.unit, t.single, t.all_points, t.all_points, t.state.size, per_norm, fixed)
 
@@ -190,7 +184,7 @@ def _check_doubles(t, j, per_norm, fixed):
 @kernel
 def _settle_tied(t, j, score):
     """At a corner of two tied lines of an anchored facet: give tied points that doubles resolve there a score that says so."""
-    n = t.tally[N_CORNERS]
+    n = t.polygon.n_corners
     a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
     if not (is_anchored(t, a) and is_anchored(t, b)):
         return
@@ -202,7 +196,7 @@ def _settle_tied(t, j, score):
     per_norm += (t.bound[REAL, ETA_DERIVATIVE] + tiny * size_l) * (v2 + d2) + size_l * d2
     tied = t.score[TIED, : score.size]
     score_tied(t, v0, v1, v2, tied)
-    axis, norm, low, anchor, v = t.axis, t.point[NORM], t.point[TARGET_LO], t.counts[ANCHOR], t.corner[0, j, 2]
+    axis, norm, low, anchor, v = t.axis, t.point[NORM], t.point[TARGET_LO], t.facet.anchor_axis, t.corner[0, j, 2]
     for i in range(score.size):
         s = tied[i] - low[i] * v2
         sure = (axis[i] == anchor) & (abs(s) > norm[i] * per_norm + abs(low[i]) * (d2 + 4.0 * UNIT * v2))
@@ -238,11 +232,11 @@ def _count_not_positive(values):
 def _check_few(t, j):
     """The same for the lines of M and of the pencil, but for the two edges of the corner."""
     worst, least = NONE, 0.0
-    table, v, n = t.table, t.corner[0, j], t.tally[N_CORNERS]
+    table, v, n = t.table, t.corner[0, j], t.polygon.n_corners
     last = table.shape[1] - 2
     for part in range(2):
         first = last - 2 * t.rows.shape[1] if part == 0 else last
-        end = first + 2 * t.counts[SIZE] if part == 0 else last + 2
+        end = first + 2 * t.facet.n_margin if part == 0 else last + 2
         _surplus(table, first, end, v)
         surplus = table[SURPLUS, first:end]
         for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
@@ -254,7 +248,7 @@ def _check_few(t, j):
         for k in range(surplus.size):
             if surplus[k] > 0.0:
                 continue
-            code = 2 * t.members[MEMBER, k >> 1] + (k & 1) if part == 0 else t.counts[PENCIL + k]
+            code = 2 * t.members[MEMBER, k >> 1] + (k & 1) if part == 0 else t.facet.pencil[k]
             h = table[:, first + k]
             s, bound, size = value_at_corner(h[0], h[1], h[2], h[3], h[4], h[5], v)
             if not s > bound and code >= 0:
@@ -265,17 +259,17 @@ def _check_few(t, j):
 @kernel
 def check_corner(t, j):
     """The line by which to clip since corner j is beyond it; NONE if the corner is good; ASK if that is not known."""
-    t.tally[N_LISTED] = 0
+    t.polygon.n_listed = 0
     worst = _check_few(t, j)
-    if worst == NONE and t.counts[SIZE] < t.rank - 1:
+    if worst == NONE and t.facet.n_margin < t.rank - 1:
         worst = _check_scores(t, j)
     if worst != NONE and worst != ALL_CLEAR:
         return worst
     unknown, turn, error = False, UNKNOWN, np.inf
-    many = t.tally[N_LISTED] > 4 and t.counts[SIZE] < t.rank - 1
-    a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < t.tally[N_CORNERS] else 0]
+    many = t.polygon.n_listed > 4 and t.facet.n_margin < t.rank - 1
+    a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < t.polygon.n_corners else 0]
     ends = structural_points(t, a) & structural_points(t, b) if many else 0
-    for n in range(t.tally[N_LISTED]):
+    for n in range(t.polygon.n_listed):
         k, sign = t.listed[n], UNKNOWN
         if many and t.members[SLOT, k >> 1] < 0 and (ends == 0 or structural_points(t, k) & ends == 0):
             if turn == UNKNOWN:

@@ -16,7 +16,7 @@ from svmatlas.engine.compiled import kernel
 from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.lines import line
 from svmatlas.engine.predicates import TINY, cross_dd, is_parallel, sign_at_corner, value_at_corner
-from svmatlas.engine.workspace import CHECKED, CODE, HINT, N_CORNERS, REFINED, SIGN, L, P, Q
+from svmatlas.engine.workspace import CHECKED, CODE, HINT, SIGN, L, P, Q
 from svmatlas.engine.zeros import UNKNOWN
 
 CLOSED, ASKING, EMPTY, BROKEN = 0, 1, 2, 3
@@ -91,7 +91,7 @@ def make_corner(t, j, a, b):
         z, ez = 0.0, 0.0
     corner = t.corner[1, j]
     turn = store_corner(corner, x, y, z, ex, ey, ez)
-    if t.counts[REFINED] != 1:
+    if t.facet.refined != 1:
         return turn
     cross_dd(t, a, b)
     v = t.exact[t.exact.shape[0] - 1]
@@ -112,7 +112,7 @@ def _copy_corner(edge, corner, j, i):
 @kernel
 def clip(t, k):
     """Keep the part of the polygon on the good side of line k."""
-    n = t.tally[N_CORNERS]
+    n = t.polygon.n_corners
     edge, corner = t.edge, t.corner
     code, sign, new = edge[0, CODE], edge[0, SIGN], edge[1, CODE]
     unknown, negative = False, 0
@@ -170,4 +170,4 @@ def take_new_polygon(t, m):
         edge[0, CODE, j], edge[0, CHECKED, j], edge[0, HINT, j] = edge[1, CODE, j], edge[1, CHECKED, j], edge[1, HINT, j]
         for c in range(6):
             corner[0, j, c] = corner[1, j, c]
-    t.tally[N_CORNERS] = m
+    t.polygon.n_corners = m

@@ -47,38 +47,29 @@ from svmatlas.engine.doubledouble import UNIT, UNIT_DD, two_prod, two_sum
 from svmatlas.engine.workspace import (
     ALPHA,
     ALPHA_DERIVATIVE,
-    ANCHOR,
     BASIS,
     BETA,
     BETA_DERIVATIVE,
     DERIVATIVE,
-    DERIVED,
     ETA,
     ETA_DERIVATIVE,
     ETA_JITTER,
-    FILLED,
     HIGH,
     INSIDE,
     INVERSE,
     KAPPA,
-    KEPT,
     LENGTH,
     LENGTH_DERIVATIVE,
     LENGTH_JITTER,
     LOW,
     MARGIN,
     MEMBER,
-    N_PULL,
     NORM,
-    PENCIL,
     PULL,
     REAL,
-    REFINED,
     RHO,
     SCRATCH,
-    SIGNED,
     SIGNS,
-    SIZE,
     SLOT,
     TARGET_LO,
     TRIANGLE,
@@ -154,14 +145,14 @@ def gather(t):
     """List M, and round the pulls. Points that were in M before come first, in their order: see _orthogonalise."""
     state, m, kept, r = t.state, 0, 0, t.rows.shape[1]
     member, slot = t.members[MEMBER], t.members[SLOT]
-    for k in range(min(t.counts[SIZE], r)):
+    for k in range(min(t.facet.n_margin, r)):
         i = member[k]
         slot[i] = -1
         if state[i] == MARGIN:
             kept += m == k
             member[m], slot[i] = i, m
             m += 1
-    t.counts[KEPT] = min(t.counts[KEPT], kept)
+    t.facet.kept = min(t.facet.kept, kept)
     n = state.size - state.size % 8
     words = state[:n].view(np.uint64)
     for w in range(words.size):
@@ -180,14 +171,14 @@ def gather(t):
                 member[m], slot[i] = i, m
             m += 1
     for c in range(2):
-        t.counts[N_PULL + c] = np.int64(t.pull[HIGH, c, t.rows.shape[1]])
-        if t.counts[N_PULL + c] == 0:  # zero by structure, not up to rounding
+        t.facet.n_pull[c] = np.int64(t.pull[HIGH, c, t.rows.shape[1]])
+        if t.facet.n_pull[c] == 0:  # zero by structure, not up to rounding
             t.pull[:, c] = 0.0
         _round_pull(t.pull[HIGH, c], t.pull[LOW, c], t.pull[DERIVATIVE, c], t.jitter, t.column[PULL, c])
-    t.counts[SIZE] = m
-    t.counts[REFINED] = 0
-    t.counts[PENCIL : PENCIL + 2] = -1
-    t.counts[FILLED] += 1
+    t.facet.n_margin = m
+    t.facet.refined = 0
+    t.facet.pencil[0], t.facet.pencil[1] = -1, -1
+    t.facet.filled += 1
     return m
 
 
@@ -207,8 +198,8 @@ WHICH_BYTE, TOP_BYTE, ONE = np.uint64(0x0001020304050607), np.uint64(56), np.uin
 @kernel
 def sign_points(t):
     """Fill row SIGNS, once for a facet."""
-    if t.counts[SIGNED] != t.counts[FILLED]:
-        t.counts[SIGNED] = t.counts[FILLED]
+    if t.facet.signed != t.facet.filled:
+        t.facet.signed = t.facet.filled
         state, signs = t.state, t.single[SIGNS]
         for i in range(state.size):
             signs[i] = MINUS if state[i] == INSIDE else PLUS
@@ -274,8 +265,8 @@ def _orthogonalise(t, m):
     """
     coefficients = t.column[SCRATCH, 0]
     basis, triangle, inverse, rho = t.square[BASIS], t.square[TRIANGLE], t.square[INVERSE], t.column[RHO, 0]
-    for k in range(t.counts[KEPT], m):
-        t.counts[KEPT] = k
+    for k in range(t.facet.kept, m):
+        t.facet.kept = k
         v, row = basis[k], t.rows[t.members[MEMBER, k]]
         for j in range(v.size):
             v[j] = row[j]
@@ -293,7 +284,7 @@ def _orthogonalise(t, m):
         for i in range(k):
             inverse[i, k] = -scale * dot(inverse[i, i:k], coefficients[i:k])
         inverse[k, k] = scale
-    t.counts[KEPT] = m
+    t.facet.kept = m
     squares, norm, member = 0.0, t.point[NORM], t.members[MEMBER]
     for k in range(m):
         square = dot(inverse[k, k:m], inverse[k, k:m])
@@ -381,7 +372,7 @@ def _bound_column(t, m, c):
     else:
         eta += length_of(t.column[PULL, c])
     t.bound[ETA, c] = gamma * eta
-    if c < L and t.counts[N_PULL + c] > 0:
+    if c < L and t.facet.n_pull[c] > 0:
         t.bound[ETA, c] += t.drift
 
 
@@ -393,7 +384,7 @@ def solve_maps(t):
         return False
     _orthogonalise(t, m)
     if not t.bound[REAL, KAPPA] < WORST_KAPPA:
-        t.counts[REFINED] = -1
+        t.facet.refined = -1
     n_columns = 3
     if m == t.rank - 1:
         n_columns = 4
@@ -405,7 +396,7 @@ def solve_maps(t):
         else:
             _solve_column(t, m, t.column[PULL, c], t.column[ALPHA, c], t.column[BETA, c])
         _bound_column(t, m, c)
-    t.counts[ANCHOR] = -1
+    t.facet.anchor_axis = -1
     if can_anchor(t, m):
         _anchor(t, m)
     return True
@@ -441,7 +432,7 @@ def _anchor(t, m):
     for k in range(m):
         if t.axis[t.members[MEMBER, k]] != axis:
             return
-    t.counts[ANCHOR] = axis
+    t.facet.anchor_axis = axis
     alpha, beta = t.column[ALPHA_DERIVATIVE, L], t.column[BETA_DERIVATIVE, L]
     _solve_targets(t, m, 0.0, 1.0, alpha, beta)
     for k in range(m):
@@ -455,11 +446,11 @@ def _anchor(t, m):
 @kernel
 def bound_derivatives(t):
     """The derivatives of the maps by the jitter, once for a facet, with bounds as those of the maps."""
-    if t.counts[DERIVED] == t.counts[FILLED]:
+    if t.facet.derived == t.facet.filled:
         return
-    t.counts[DERIVED] = t.counts[FILLED]
+    t.facet.derived = t.facet.filled
     solve_derivatives(t)
-    m, kappa, top = t.counts[SIZE], t.bound[REAL, KAPPA], 0.0
+    m, kappa, top = t.facet.n_margin, t.bound[REAL, KAPPA], 0.0
     for k in range(m):
         top = max(top, abs(t.point[TARGET_LO, t.members[MEMBER, k]]))
     for c in range(3):
@@ -467,7 +458,7 @@ def bound_derivatives(t):
         eta = _size_of(t.point[NORM], t.members[MEMBER, :m], t.column[ALPHA_DERIVATIVE, c]) + kappa * length
         eta += kappa * top if c == L else length_of_pull_derivative(t, c)
         t.bound[ETA_JITTER, c] = 2.0 * (t.columns.shape[0] + m + 8) * UNIT * eta
-        if c < L and t.counts[N_PULL + c] > 0:
+        if c < L and t.facet.n_pull[c] > 0:
             t.bound[ETA_JITTER, c] += t.drift
         t.bound[LENGTH_JITTER, c] = length
 
@@ -481,7 +472,7 @@ def length_of_pull_derivative(t, c):
 @kernel
 def solve_derivatives(t):
     """The derivatives of the maps by the jitter; they need no more than doubles."""
-    m = t.counts[SIZE]
+    m = t.facet.n_margin
     for c in range(2):
         _solve_column(t, m, t.pull[DERIVATIVE, c], t.column[ALPHA_DERIVATIVE, c], t.column[BETA_DERIVATIVE, c])
     _solve_targets(t, m, 0.0, 1.0, t.column[ALPHA_DERIVATIVE, L], t.column[BETA_DERIVATIVE, L])

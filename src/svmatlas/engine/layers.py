@@ -83,14 +83,11 @@ from svmatlas.engine.workspace import (
     BETA,
     BETA_HI,
     CODE,
-    CROSS,
     ETA,
     ETA_DD,
     HINT,
     LENGTH,
     MARGIN,
-    N_CORNERS,
-    REFINED,
     SIGN,
     SLOT,
     L,
@@ -138,7 +135,7 @@ def _close_ringed(task, arena, f, hints):
             return EMPTY
         for c in range(3):
             corner[0, j, c] = arena.corner[told, c]
-    task.tally[N_CORNERS] = n
+    task.polygon.n_corners = n
     for j in range(n):
         edge[0, SIGN, j] = edge[0, CODE, j] >= 0 and _is_on_margin(arena, f, edge[0, CODE, j] >> 1)
     far = is_far(corner[0], n)
@@ -192,7 +189,7 @@ def _is_on_margin(arena, f, i):
 @kernel
 def _write(task, words, arena, f, hints):
     """Put down the polygon in hand as that of facet f; returns how many corners there are then, the new ones included."""
-    done, size, key = arena.counts[DONE], task.tally[N_CORNERS], arena.key[f]
+    done, size, key = arena.counts[DONE], task.polygon.n_corners, arena.key[f]
     start, found = arena.at[done], arena.counts[FOUND]
     edge, corners = task.edge, task.corner
     for j in range(size):
@@ -215,16 +212,16 @@ def _write(task, words, arena, f, hints):
 @kernel
 def _has_room(task, arena):
     """Is there room for the polygon in hand?"""
-    n, counts = task.tally[N_CORNERS], arena.counts
+    n, counts = task.polygon.n_corners, arena.counts
     return arena.at[counts[DONE]] + n <= arena.code.size and counts[FOUND] + n <= arena.name.size
 
 
 @kernel
 def _write_beta(task, arena):
     """Put down l beta at the new corners, refined where it is not good to ACCURACY; not a number if that fails."""
-    first, n, d = arena.at[arena.counts[DONE]], task.tally[N_CORNERS], arena.beta.shape[1]
+    first, n, d = arena.at[arena.counts[DONE]], task.polygon.n_corners, arena.beta.shape[1]
     for _ in range(2):
-        refined, good = task.counts[REFINED] == 1, True
+        refined, good = task.facet.refined == 1, True
         beta, eta = task.column[BETA_HI if refined else BETA], task.bound[ETA_DD if refined else ETA]
         for j in range(n):
             if not _is_new(task, j):
@@ -239,11 +236,11 @@ def _write_beta(task, arena):
             good = good and (v[2] == 0.0 or error <= ACCURACY * np.sqrt(square))
             if square <= error * error:
                 out[:] = 0.0
-        if good or task.counts[REFINED] != 0:
+        if good or task.facet.refined != 0:
             break
         refine(task)
-        task.tally[CROSS] = NO_CODE
-    if not good and task.counts[REFINED] == -1:
+        task.polygon.cross[0] = NO_CODE
+    if not good and task.facet.refined == -1:
         for j in range(n):
             if _is_new(task, j):
                 arena.beta[arena.vertex[first + j]] = np.nan
@@ -256,11 +253,11 @@ ACCURACY = 1e-10
 @kernel
 def _spread(task, frame, spread):
     """Widen what is known of the weights by those at the corners of the polygon in hand."""
-    if task.counts[REFINED] == -1:
+    if task.facet.refined == -1:
         spread[2, 0] = np.inf
         return
     beta, d = task.column[BETA], frame.shape[1]
-    for j in range(task.tally[N_CORNERS]):
+    for j in range(task.polygon.n_corners):
         v = task.corner[0, j]
         a, b, square, error = 0.0, 0.0, 0.0, 0.0
         for c in range(3):
@@ -329,7 +326,7 @@ def _is_new(task, j):
 @kernel
 def _mev(task, words, arena, f, neighbour):
     """Name the facet behind each edge with a new end. False if there is no room."""
-    size, edge = task.tally[N_CORNERS], task.edge
+    size, edge = task.polygon.n_corners, task.edge
     for j in range(size):
         code = edge[0, CODE, j]
         neighbour[j] = -1
@@ -349,7 +346,7 @@ def _cv(task, words, arena, f, neighbour):
     a facet as f is gone round, neighbours have the edges in the other order, opposite facets in the same. The number of a
     coarse corner is told as -2 - number. Returns False if there is no room.
     """
-    size, edge, first = task.tally[N_CORNERS], task.edge, arena.at[arena.counts[DONE]]
+    size, edge, first = task.polygon.n_corners, task.edge, arena.at[arena.counts[DONE]]
     for j in range(size):
         if not _is_new(task, j):
             continue
@@ -449,7 +446,7 @@ def _crowd(task, arena, tied):
     Also whether there are two of them or less, and a point outside M has an edge. Corners of a tie are crowded.
     """
     first, n_clear, n_near, entering = arena.at[arena.counts[DONE]], 0, 0, False
-    for j in range(task.tally[N_CORNERS]):
+    for j in range(task.polygon.n_corners):
         number, near, code = arena.vertex[first + j], task.corner[0, j, L] > THIN, task.edge[0, CODE, j]
         if _is_new(task, j):
             arena.crowded[number] = tied or not near or is_crowded(task, j)
@@ -462,10 +459,10 @@ def _crowd(task, arena, tied):
 @kernel
 def _is_coarse_or_tie(task):
     """Are corners of the facet just closed not known well? And its kind as to ties, PLAIN if it is certainly none."""
-    if has_coarse(task) or is_far(task.corner[0], task.tally[N_CORNERS]):
+    if has_coarse(task) or is_far(task.corner[0], task.polygon.n_corners):
         if vanishes(task):
             return True, TIE
-        return True, (LIKELY if task.counts[REFINED] != -1 and is_tie(task) == 1 else UNSURE)
+        return True, (LIKELY if task.facet.refined != -1 and is_tie(task) == 1 else UNSURE)
     tie = is_tie(task)
     return False, (UNSURE if tie == UNKNOWN else (TIE if tie == 1 else PLAIN))
 
@@ -491,14 +488,14 @@ def judge(data, region, space, states, drift, at, code, margin, suspect, tie, co
         tie[f] = between and suspect[f] == 1
         if tie[f] or (suspect[f] == 0 and not between):
             continue
-        task.state, task.tally[N_CORNERS] = state, n
+        task.state, task.polygon.n_corners = state, n
         sum_pull(data.rows, data.point, data.axis, state, task.pull)
         gather(task)
         if between:
             tie[f] = trace_facet(task, n) and is_steep(task)
             continue
         tie[f] = vanishes(task) or (trace_facet(task, n) and shrinks(task) == 1)
-        coarse[f] = not tie[f] and task.counts[REFINED] == -1
+        coarse[f] = not tie[f] and task.facet.refined == -1
 
 
 @entry

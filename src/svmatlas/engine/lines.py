@@ -18,7 +18,6 @@ from svmatlas.engine.workspace import (
     ALPHA_DERIVATIVE,
     ALPHA_HI,
     ALPHA_LO,
-    ANCHOR,
     BETA,
     BETA_DERIVATIVE,
     BETA_HI,
@@ -32,16 +31,13 @@ from svmatlas.engine.workspace import (
     LENGTH_DERIVATIVE,
     LENGTH_JITTER,
     MEMBER,
-    N_PULL,
     NORM,
     OUTSIDE,
-    PENCIL,
     PULL,
     PULL_HI,
     PULL_LO,
     REAL,
     RHO,
-    SIZE,
     SLOT,
     TARGET_LO,
     WEIGHT,
@@ -56,7 +52,7 @@ from svmatlas.engine.workspace import (
 @kernel
 def is_anchored(t, code):
     """Is this a score line of the class that the facet is anchored to?"""
-    return code >= 0 and t.counts[ANCHOR] == t.axis[code >> 1] and t.members[SLOT, code >> 1] < 0
+    return code >= 0 and t.facet.anchor_axis == t.axis[code >> 1] and t.members[SLOT, code >> 1] < 0
 
 
 @kernel
@@ -80,7 +76,7 @@ def anchored_line(t, code):
 def pencil_origin(t):
     """v0 = u.e / u.u, and its error."""
     uu = t.bound[LENGTH, U] ** 2
-    e = t.anchor if t.counts[ANCHOR] == P else -t.anchor
+    e = t.anchor if t.facet.anchor_axis == P else -t.anchor
     v = t.column[BETA, U, t.columns.shape[0] - 1] * e / uu
     size = t.bound[LENGTH, U]
     return v, 2.0 * t.bound[ETA, U] * (t.anchor + abs(v) * size) / uu + 16.0 * UNIT * abs(v) * t.columns.shape[0]
@@ -93,7 +89,7 @@ def pencil_origin(t):
 @kernel
 def slope(t, c):
     """D_c = u.b_c / u.u of the pencil (|M| = r - 1), and its error."""
-    if t.counts[N_PULL + c] == 0:
+    if t.facet.n_pull[c] == 0:
         return 0.0, 0.0
     uu = t.bound[LENGTH, U] ** 2
     d = dot(t.column[BETA, U], t.column[PULL, c]) / uu
@@ -106,7 +102,7 @@ def slope(t, c):
 def slope_dd(t, c):
     """u.b_c in double-double (not divided by u.u: one positive factor for the whole pencil), and its error."""
     sh, sl = 0.0, 0.0
-    if t.counts[N_PULL + c] == 0:
+    if t.facet.n_pull[c] == 0:
         return sh, sl, 0.0
     size = 0.0
     for j in range(t.column.shape[2]):
@@ -147,7 +143,7 @@ def tabulate_margin(t):
     table, alpha, rho, eta, member, axes = t.table, t.column[ALPHA], t.column[RHO, 0], t.bound[ETA], t.members[MEMBER], t.axis
     weight, low, jitter = t.point[WEIGHT], t.point[WEIGHT_LO], t.jitter
     n = table.shape[1] - 2 * t.rows.shape[1] - 2
-    for k in range(t.counts[SIZE]):
+    for k in range(t.facet.n_margin):
         i = member[k]
         axis, w = axes[i], weight[i] + jitter * low[i]
         for c in range(3):
@@ -163,7 +159,7 @@ def tabulate_margin(t):
 @kernel
 def tabulate_pencil(t, side):
     """One line of the pencil, divided by |x_i.u|: all of the pencil have the same first two entries."""
-    i = t.counts[PENCIL + side] >> 1
+    i = t.facet.pencil[side] >> 1
     fill_score(t, i)
     tiny = t.columns.shape[0] * UNIT
     h = t.table[:, t.table.shape[1] - 2 + side]
@@ -188,9 +184,9 @@ def table_row(t, code):
     k = t.members[SLOT, code >> 1]
     if k >= 0:
         return n - 2 * t.rows.shape[1] + 2 * k + (code & 1)
-    if t.counts[PENCIL] == code:
+    if t.facet.pencil[0] == code:
         return n
-    return n + 1 if t.counts[PENCIL + 1] == code else -1
+    return n + 1 if t.facet.pencil[1] == code else -1
 
 
 @kernel
@@ -240,7 +236,7 @@ def _bound_line_derivative(t, code, h, out):
     for c in range(3):
         out[c] = norm * (eta[c] + tiny * length[c])
     out[2] += 4.0 * UNIT * abs(t.point[TARGET_LO, i])
-    if t.counts[SIZE] == t.rank - 1:
+    if t.facet.n_margin == t.rank - 1:
         _scale_derivative(t, i, h, out)
 
 
@@ -316,7 +312,7 @@ def line_dd(t, code, out):
             w, w_lo = weight_dd(t, i)
             out[c], out[3 + c] = dd_add(-w, -w_lo, out[c], out[3 + c])
             out[6 + c] += UNIT_DD * w
-    elif t.counts[SIZE] == t.rank - 1:
+    elif t.facet.n_margin == t.rank - 1:
         _pencil_line_dd(t, i, out)
     else:
         _score_line_dd(t, i, out)
@@ -340,7 +336,7 @@ def line_derivative(t, code, out):
             out[c] = t.column[ALPHA_DERIVATIVE, c, k]
         if code & 1 == 1:
             out[t.axis[i]] -= t.point[WEIGHT_LO, i]
-    elif t.counts[SIZE] == t.rank - 1:
+    elif t.facet.n_margin == t.rank - 1:
         u = t.column[BETA, U]
         s = dot(t.rows[i], u)
         for c in range(2):

@@ -18,9 +18,7 @@ from svmatlas.engine.workspace import (
     ETA_DD,
     LENGTH,
     MEMBER,
-    REFINED,
     RHO,
-    SIZE,
     Data,
     Region,
     make_space,
@@ -37,11 +35,11 @@ def _affine_maps(data, region, space, states, drift, jitter, accuracy, alpha, be
     moves = task.state.size
     for f in range(states.shape[0]):
         moves = take_up(task, states, f, f - 1, drift, moves)
-        hopeless[f] = task.counts[REFINED] == -1
+        hopeless[f] = task.facet.refined == -1
         bad = False
         for c in range(3):
             bad = bad or task.bound[ETA, c] > accuracy * task.bound[LENGTH, c]
-            for j in range(task.counts[SIZE]):
+            for j in range(task.facet.n_margin):
                 bad = bad or task.column[RHO, 0, j] * task.bound[ETA, c] > accuracy * abs(task.column[ALPHA, c, j])
         from_alpha, from_beta, level = ALPHA, BETA, ETA
         if bad and not hopeless[f]:
@@ -53,7 +51,7 @@ def _affine_maps(data, region, space, states, drift, jitter, accuracy, alpha, be
                 b = task.column[from_beta, c, j]
                 if abs(b) > error:
                     beta[f, c, j] = b
-            for j in range(task.counts[SIZE]):
+            for j in range(task.facet.n_margin):
                 a = task.column[from_alpha, c, j]
                 if abs(a) > task.column[RHO, 0, j] * error:
                     alpha[f, c, task.members[MEMBER, j]] = a

@@ -14,10 +14,8 @@ from svmatlas.engine.scores import LANES, cosines, distance_from_center, weights
 from svmatlas.engine.workspace import (
     AXES,
     COSINES,
-    IN_BALL,
     INSIDE,
     JITTERS,
-    N_NEAR,
     OUTSIDE,
     PER_NORM,
     RADIUS,
@@ -31,13 +29,13 @@ from svmatlas.engine.workspace import (
 @kernel
 def is_in_ball(t, l, error):
     """Are all points but the near ones certainly on their side, with the weights in the first scratch column?"""
-    return t.counts[IN_BALL] == 1 and distance_from_center(t, l, error) <= t.bound[REAL, RADIUS]
+    return t.facet.in_ball == 1 and distance_from_center(t, l, error) <= t.bound[REAL, RADIUS]
 
 
 @kernel
 def center_ball(t, hints):
     """See that the ball is around the facet in hand; a new one is centered at a known corner."""
-    t.counts[IN_BALL] = 0
+    t.facet.in_ball = 0
     if t.n_near_wanted == 0:
         return
     k = 0
@@ -47,13 +45,13 @@ def center_ball(t, hints):
         return
     v = t.known[hints[k, 2]]
     weights_at(t, v[0], v[1], v[2])
-    near = t.counts[N_NEAR] > 0 and distance_from_center(t, v[2], 0.0) < WITHIN * t.bound[REAL, RADIUS]
+    near = t.facet.n_near > 0 and distance_from_center(t, v[2], 0.0) < WITHIN * t.bound[REAL, RADIUS]
     if not near or _strays(t.state, t.fixed_state):
         _make_ball(t, v[2])
         if t.n_near_wanted == 0 or _strays(t.state, t.fixed_state):
             return
-    t.counts[IN_BALL] = 1
-    signs, state, points = t.near_single[SIGNS], t.state, t.near_points[: t.counts[N_NEAR]]
+    t.facet.in_ball = 1
+    signs, state, points = t.near_single[SIGNS], t.state, t.near_points[: t.facet.n_near]
     for place in range(points.size):
         signs[place] = MINUS if state[points[place]] == INSIDE else PLUS
 
@@ -109,7 +107,7 @@ def _make_ball(t, l):
         _pick(t.unit[row], points[:n], t.near_unit[row])
     for row in (PER_NORM, JITTERS, AXES):
         _pick(t.single[row], points[:n], t.near_single[row])
-    t.counts[N_NEAR] = n
+    t.facet.n_near = n
 
 
 @kernel

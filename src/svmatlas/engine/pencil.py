@@ -19,8 +19,6 @@ from svmatlas.engine.neighbourhood import GROWN, UNIT_32, is_in_ball
 from svmatlas.engine.predicates import ASK_PENCIL, ask, minor_dd
 from svmatlas.engine.scores import cosines, fill_score, weights_at
 from svmatlas.engine.workspace import (
-    ANCHOR,
-    AROUND,
     AXES,
     BETA,
     BETA_DERIVATIVE,
@@ -29,30 +27,17 @@ from svmatlas.engine.workspace import (
     ERRORS,
     ETA,
     ETA_DERIVATIVE,
-    FILLED,
     FOLDED,
-    IN_BALL,
     INSIDE,
     JITTERS,
     LENGTH,
     MEMBER,
-    N_ASKED,
-    N_CORNERS,
-    N_LISTED,
-    N_NEAR,
-    N_PULL,
-    N_REFINED,
-    N_ZERO,
     NORM,
     OUTSIDE,
-    PENCIL,
     PER_NORM,
     PER_SLOPE,
     REAL,
-    REDUCED,
-    REFINED,
     SIGNS,
-    SIZE,
     SLOPES,
     SLOT,
     VALUES,
@@ -70,7 +55,7 @@ from svmatlas.engine.zeros import UNKNOWN, is_spanned
 def _pencil_answered(t):
     for n in range(t.answers.shape[0]):
         if t.answers[n, 0] == ASK_PENCIL:
-            t.counts[PENCIL], t.counts[PENCIL + 1] = t.answers[n, 1], t.answers[n, 2]
+            t.facet.pencil[0], t.facet.pencil[1] = t.answers[n, 1], t.answers[n, 2]
             return True
     return False
 
@@ -78,13 +63,13 @@ def _pencil_answered(t):
 @kernel
 def _is_flat(t):
     """Is D certainly zero (1), certainly not (0), or not known (UNKNOWN)?"""
-    if t.counts[N_PULL] == 0 and t.counts[N_PULL + 1] == 0:
+    if t.facet.n_pull[0] == 0 and t.facet.n_pull[1] == 0:
         return 1
     for c in range(2):
         d, error = slope(t, c)
         if abs(d) > error:
             return 0
-    if t.counts[REFINED] == 1:
+    if t.facet.refined == 1:
         for c in range(2):
             d, _, error = slope_dd(t, c)
             if abs(d) > error:
@@ -101,13 +86,13 @@ def _bound_listed(t, refined):
     """
     state, axis, score, out, listed, norms = t.state, t.axis, t.score, t.exact, t.listed, t.point[NORM]
     tiny = (t.columns.shape[0] + 2) * UNIT
-    anchor = t.counts[ANCHOR]
+    anchor = t.facet.anchor_axis
     origin, shift = 0.0, 0.0
     if anchor >= 0:
         origin, shift = pencil_origin(t)
     es_norm = t.bound[ETA, U] + tiny * t.bound[LENGTH, U]
     en_norm = t.bound[ETA, L] + tiny * t.bound[LENGTH, L]
-    for k in range(t.tally[N_LISTED]):
+    for k in range(t.polygon.n_listed):
         i = listed[k] >> 1
         fill_score(t, i)
         s, n = score[P, i], -score[L, i]
@@ -133,7 +118,7 @@ def _bound_listed(t, refined):
 def _narrow(t, refined):
     """Keep of the listed points those that can have the tightest bound on a side; returns how many for each, and unsure."""
     reach = _bound_listed(t, refined)
-    interval, listed, count = t.exact, t.listed, t.tally[N_LISTED]
+    interval, listed, count = t.exact, t.listed, t.polygon.n_listed
     lower, upper = -np.inf, np.inf
     for n in range(count):
         if interval[n, 3] == 0:
@@ -154,7 +139,7 @@ def _narrow(t, refined):
             continue
         listed[kept] = listed[n]
         kept += 1
-    t.tally[N_LISTED] = kept
+    t.polygon.n_listed = kept
     return n_lower, n_upper, n_unsure
 
 
@@ -176,8 +161,13 @@ def _bound_all(t, unit, single, where, n):
     e = np.float32(GROWN * (own + t.bound[ETA, L] / length + tiny))
     _value_all(per_slope[:n], rest, signs, inverse, np.float32(1.0 / length), value)
     _error_all(per_slope[:n], inverse, value, es, e, np.float32(GROWN * 8.0 * UNIT_32 / length), error)
-    if t.counts[ANCHOR] >= 0:
-        derivative, jitter, axis, anchor = single[DERIVATIVES, :n], single[JITTERS], single[AXES], np.float32(t.counts[ANCHOR])
+    if t.facet.anchor_axis >= 0:
+        derivative, jitter, axis, anchor = (
+            single[DERIVATIVES, :n],
+            single[JITTERS],
+            single[AXES],
+            np.float32(t.facet.anchor_axis),
+        )
         origin, shift = pencil_origin(t)
         ratio = length_u / length
         v0, e0 = np.float32(origin * ratio), np.float32(GROWN * (shift + 8.0 * UNIT_32 * abs(origin)) * ratio)
@@ -188,7 +178,7 @@ def _bound_all(t, unit, single, where, n):
             value[i] -= v0 * signs[i] * (ONE if slope[i] > 0 else -ONE)
         _value_tied(per_slope, derivative, signs, jitter, axis, anchor, per_derivative, scale, value)
         _error_tied(per_slope[:n], jitter, axis, anchor, per_derivative, scale, value, es, e, e0, error)
-    for k in range(t.counts[SIZE]):
+    for k in range(t.facet.n_margin):
         i = where[t.members[MEMBER, k]]
         if 0 <= i < n:
             slope[i], value[i], error[i] = 1.0, -HUGE, 0.0
@@ -273,7 +263,7 @@ def _list_tight(t, unit, single, points, slot, n):
         x = value[i] + error[i] - (lower if signs[i] * slope[i] > 0 else upper)
         beyond[i] = -ONE if (x < 0) & (abs(slope[i]) > least) else ONE
     _fold(beyond, BLOCK)
-    t.tally[N_LISTED] = 0
+    t.polygon.n_listed = 0
     for first in range(min(n, BLOCK)):
         if beyond[first] > 0:
             for i in range(first, n, BLOCK):
@@ -294,7 +284,7 @@ def _tighter_dd(t, code, other, lower):
     x, _, error = minor_dd(c, cl, c2, c2l, s, sl, s2, s2l, ec, ec2, es, es2)
     if not abs(x) > error:
         return UNKNOWN
-    t.tally[N_REFINED] += 1
+    t.polygon.n_refined += 1
     larger = (x > 0) == ((s > 0) == (s2 > 0))  # c/s - c2/s2 has the sign of (c s2 - c2 s) s s2
     return 1 if larger == lower else 0
 
@@ -302,13 +292,13 @@ def _tighter_dd(t, code, other, lower):
 @kernel
 def _tightest_dd(t):
     """Choose among the listed points in double-double; False where that cannot be decided."""
-    best = t.counts[PENCIL:]
+    best = t.facet.pencil
     best[0], best[1] = -1, -1
-    if t.counts[REFINED] != 1:
+    if t.facet.refined != 1:
         return False
     reach = 0.0
     for step in range(2):  # first the points with a certain side, then the others against what these allow
-        for n in range(t.tally[N_LISTED]):
+        for n in range(t.polygon.n_listed):
             code = t.listed[n]
             s, _, es, c, _, ec = pencil_dd(t, code >> 1)
             if abs(s) > es:
@@ -324,7 +314,7 @@ def _tightest_dd(t):
                     reach = max(reach, 1.01 * (abs(c) + ec) / (abs(s) - es))
     if best[0] < 0 or best[1] < 0:
         reach = np.inf
-    for n in range(t.tally[N_LISTED]):
+    for n in range(t.polygon.n_listed):
         s, _, es, c, _, ec = pencil_dd(t, t.listed[n] >> 1)
         if not abs(s) > es and not reach * (abs(s) + es) < abs(c) - ec:
             return False
@@ -334,7 +324,7 @@ def _tightest_dd(t):
 @kernel
 def _drop_spanned(t):
     """Leave out listed points whose rows lie in the span of M: s_i is zero. False if it is not known which these are."""
-    size, count = t.counts[SIZE], t.tally[N_LISTED]
+    size, count = t.facet.n_margin, t.polygon.n_listed
     vector = t.residue[t.residue.shape[0] - 1]
     if not normal_to(t.rows, t.members[MEMBER, :size], t.residue, t.pivot, vector):
         return False
@@ -343,8 +333,8 @@ def _drop_spanned(t):
         if not is_spanned(t, t.listed[n] >> 1):
             t.listed[kept] = t.listed[n]
             kept += 1
-    t.tally[N_LISTED] = kept
-    t.tally[N_ZERO] += count - kept
+    t.polygon.n_listed = kept
+    t.polygon.n_zero += count - kept
     return True
 
 
@@ -357,8 +347,8 @@ def _all_spanned(t):
             count += 1
             if not is_spanned(t, i):
                 return False
-            t.tally[N_ZERO] += 1
-    return count == t.counts[N_PULL] + t.counts[N_PULL + 1]  # else some are not candidates
+            t.polygon.n_zero += 1
+    return count == t.facet.n_pull[0] + t.facet.n_pull[1]  # else some are not candidates
 
 
 MANY_LISTED = 32
@@ -373,29 +363,29 @@ def _reduce_pencil(t):
     flat = _is_flat(t)
     if flat == 1:
         return CLOSED
-    if t.counts[AROUND] == 1:
-        _list_tight(t, t.near_unit, t.near_single, t.near_points, t.near_slot, t.counts[N_NEAR])
+    if t.facet.around == 1:
+        _list_tight(t, t.near_unit, t.near_single, t.near_points, t.near_slot, t.facet.n_near)
     else:
         sign_points(t)
         _list_tight(t, t.unit, t.single, t.all_points, t.all_points, t.state.size)
-    dropped = t.tally[N_LISTED] > MANY_LISTED and _drop_spanned(t)
-    for level in range(2 if t.counts[REFINED] == 1 else 1):
+    dropped = t.polygon.n_listed > MANY_LISTED and _drop_spanned(t)
+    for level in range(2 if t.facet.refined == 1 else 1):
         n_lower, n_upper, n_unsure = _narrow(t, level == 1)
-    if (flat == UNKNOWN or n_unsure > 0) and t.tally[N_LISTED] > 0 and (dropped or _drop_spanned(t)):
+    if (flat == UNKNOWN or n_unsure > 0) and t.polygon.n_listed > 0 and (dropped or _drop_spanned(t)):
         if flat == UNKNOWN and _all_spanned(t):
             return CLOSED
         if not dropped:
-            n_lower, n_upper, n_unsure = _narrow(t, t.counts[REFINED] == 1)
-    if t.tally[N_LISTED] == 0:  # nor does it matter if D is zero
+            n_lower, n_upper, n_unsure = _narrow(t, t.facet.refined == 1)
+    if t.polygon.n_listed == 0:  # nor does it matter if D is zero
         return CLOSED
     if flat == 0 and n_unsure == 0 and n_lower <= 1 and n_upper <= 1:
-        for n in range(t.tally[N_LISTED]):
+        for n in range(t.polygon.n_listed):
             i = t.listed[n] >> 1
-            t.counts[PENCIL + (0 if t.score[P, i] > 0 else 1)] = t.listed[n]
+            t.facet.pencil[(0 if t.score[P, i] > 0 else 1)] = t.listed[n]
         return CLOSED
     if flat == 0 and _tightest_dd(t):
         return CLOSED
-    for n in range(t.tally[N_LISTED]):
+    for n in range(t.polygon.n_listed):
         ask(t, ASK_PENCIL, t.listed[n], t.listed[n], t.listed[n])
     return ASKING
 
@@ -410,7 +400,7 @@ def _pencil_known(t, hints):
             first, second = k, first
     if second == NONE:
         return False
-    t.counts[PENCIL], t.counts[PENCIL + 1] = first, second
+    t.facet.pencil[0], t.facet.pencil[1] = first, second
     return True
 
 
@@ -421,19 +411,19 @@ ALL, ONLY_NEAR = np.arange(2)
 @kernel
 def _all_in_ball(t, hints):
     """Are all known corners in the ball?"""
-    for k in range(hints.shape[0] if t.counts[IN_BALL] == 1 else 0):
+    for k in range(hints.shape[0] if t.facet.in_ball == 1 else 0):
         if hints[k, 2] >= 0:
             v = t.known[hints[k, 2]]
             weights_at(t, v[0], v[1], v[2])
             if not is_in_ball(t, v[2], 0.0):
                 return False
-    return t.counts[IN_BALL] == 1
+    return t.facet.in_ball == 1
 
 
 @kernel
 def is_near(t):
     """Are all points that the pencil was not chosen from certainly on their side at all corners?"""
-    for j in range(t.tally[N_CORNERS] if t.counts[AROUND] == 1 else 0):
+    for j in range(t.polygon.n_corners if t.facet.around == 1 else 0):
         v = t.corner[0, j]
         per_norm, fixed = score_error(t, v)
         weights_at(t, v[0], v[1], v[2])
@@ -448,19 +438,19 @@ def find_pencil(t, hints, near):
 
     ``near``: ONLY_NEAR if it is enough to look among the points that are near the known corners, else ALL.
     """
-    if t.counts[REDUCED] != t.counts[FILLED]:
-        t.counts[AROUND] = 0
+    if t.facet.reduced != t.facet.filled:
+        t.facet.around = 0
         if not _pencil_known(t, hints):
             if near == ONLY_NEAR and not _pencil_answered(t):
-                t.counts[AROUND] = _all_in_ball(t, hints)
+                t.facet.around = _all_in_ball(t, hints)
             outcome = _reduce_pencil(t)
-            if outcome == ASKING and t.counts[AROUND] == 1:  # answers are to hold for all points
-                t.counts[AROUND], t.tally[N_ASKED] = 0, 0
+            if outcome == ASKING and t.facet.around == 1:  # answers are to hold for all points
+                t.facet.around, t.polygon.n_asked = 0, 0
                 outcome = _reduce_pencil(t)
             if outcome == ASKING:
                 return False
-        t.counts[REDUCED] = t.counts[FILLED]
+        t.facet.reduced = t.facet.filled
     for side in range(2):
-        if t.counts[PENCIL + side] >= 0:
+        if t.facet.pencil[side] >= 0:
             tabulate_pencil(t, side)
     return True

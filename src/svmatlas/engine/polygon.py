@@ -46,15 +46,8 @@ from svmatlas.engine.tie_test import THIN, is_suspect
 from svmatlas.engine.workspace import (
     CHECKED,
     CODE,
-    CROSS,
     HINT,
-    N_ASKED,
-    N_CORNERS,
-    PENCIL,
-    REDUCED,
-    REFINED,
     SIGN,
-    SIZE,
     L,
     P,
     Q,
@@ -75,7 +68,7 @@ def _start(t):
         for c in range(3):
             t.corner[0, j, c] = t.corners[j, c]
             t.corner[0, j, 3 + c] = 0.0
-    t.tally[N_CORNERS] = n
+    t.polygon.n_corners = n
 
 
 @kernel
@@ -170,7 +163,7 @@ def _top(v):
 
 @kernel
 def _is_edge(t, k):
-    for j in range(t.tally[N_CORNERS]):
+    for j in range(t.polygon.n_corners):
         if t.edge[0, CODE, j] == k:
             return True
     return False
@@ -179,13 +172,13 @@ def _is_edge(t, k):
 @kernel
 def _mark(t, hints):
     """Mark the corners that are known vertices: these satisfy all lines, and another facet may know them better."""
-    n = t.tally[N_CORNERS]
+    n = t.polygon.n_corners
     for j in range(n):
         a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
         for k in range(hints.shape[0]):
             if hints[k, 0] == a and hints[k, 1] == b:
                 t.edge[0, CHECKED, j], t.edge[0, HINT, j] = 1, k
-                if hints[k, 2] >= 0 and t.counts[REFINED] == 0 and is_coarse(t.corner[0, j]):
+                if hints[k, 2] >= 0 and t.facet.refined == 0 and is_coarse(t.corner[0, j]):
                     t.edge[0, CHECKED, j] = _take_over(t.known[hints[k, 2]], t.corner[0, j])
 
 
@@ -203,9 +196,9 @@ def _take_over(known, corner):
 @kernel
 def _leans_on_others(t):
     """Is the facet thin, so that it has to be told whether it is a tie, and not all of its corners its own?"""
-    for j in range(t.tally[N_CORNERS]):
+    for j in range(t.polygon.n_corners):
         if t.edge[0, CHECKED, j] == TAKEN:
-            return is_suspect(t.corner[0], t.tally[N_CORNERS], THIN)
+            return is_suspect(t.corner[0], t.polygon.n_corners, THIN)
     return False
 
 
@@ -213,9 +206,9 @@ def _leans_on_others(t):
 def _attempt(t, hints):
     """Close the facet with the precision that its maps have."""
     outcome = _attempt_with(t, hints, ONLY_NEAR)
-    if outcome == CLOSED and t.counts[SIZE] == t.rank - 1 and not is_near(t):
-        t.counts[REDUCED] = 0
-        t.counts[PENCIL : PENCIL + 2] = -1
+    if outcome == CLOSED and t.facet.n_margin == t.rank - 1 and not is_near(t):
+        t.facet.reduced = 0
+        t.facet.pencil[0], t.facet.pencil[1] = -1, -1
         outcome = _attempt_with(t, hints, ALL)
     return outcome
 
@@ -223,8 +216,8 @@ def _attempt(t, hints):
 @kernel
 def _attempt_with(t, hints, near):
     """The same with the pencil chosen from all points, or those near the known corners."""
-    t.tally[N_ASKED] = 0
-    if t.counts[SIZE] == t.rank - 1 and not find_pencil(t, hints, near):
+    t.polygon.n_asked = 0
+    if t.facet.n_margin == t.rank - 1 and not find_pencil(t, hints, near):
         return ASKING
     if not _start_from(t, hints):
         _start(t)
@@ -236,7 +229,7 @@ def _attempt_with(t, hints, near):
                 return outcome
     _mark(t, hints)
     clips, j = 0, np.int64(0)
-    while j < t.tally[N_CORNERS]:
+    while j < t.polygon.n_corners:
         k = NONE if t.edge[0, CHECKED, j] != 0 else check_corner(t, j)
         if k == NONE:
             j += 1
@@ -254,7 +247,7 @@ def _attempt_with(t, hints, near):
 @kernel
 def has_coarse(t):
     """Is a corner of the polygon known too badly?"""
-    for j in range(t.tally[N_CORNERS]):
+    for j in range(t.polygon.n_corners):
         if is_coarse(t.corner[0, j]):
             return True
     return False
@@ -263,7 +256,7 @@ def has_coarse(t):
 @kernel
 def _sharpen(t):
     """Coarse corners, and those of others, anew from the refined maps. What is zero stays so: it may be of a side cut off."""
-    n = t.tally[N_CORNERS]
+    n = t.polygon.n_corners
     for j in range(n):
         old, new = t.corner[0, j], t.corner[1, j]
         if is_coarse(old) or t.edge[0, CHECKED, j] == TAKEN:
@@ -276,7 +269,7 @@ def _sharpen(t):
 @kernel
 def _sharpen_tied(t):
     """Corners that are coarse even so, from what is left of their entries without coefficients of the jitter that are zero."""
-    n = t.tally[N_CORNERS]
+    n = t.polygon.n_corners
     for j in range(n):
         if is_coarse(t.corner[0, j]) and solve_words(t):
             _make_tied(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
@@ -313,20 +306,20 @@ def close_facet(t, hints):
     if not solve_maps(t):
         return BROKEN
     tabulate_margin(t)
-    if t.counts[SIZE] < t.rank:
+    if t.facet.n_margin < t.rank:
         center_ball(t, hints)
     outcome = _attempt(t, hints)
-    if t.counts[REFINED] != 0:
+    if t.facet.refined != 0:
         return outcome
     if outcome != ASKING and (outcome != CLOSED or not (has_coarse(t) or _leans_on_others(t))):
         return outcome
     refine(t)
-    t.tally[CROSS] = NO_CODE
+    t.polygon.cross[0] = NO_CODE
     if outcome == ASKING:
         outcome = _attempt(t, hints)
     else:
         _sharpen(t)
-    if outcome == CLOSED and t.counts[REFINED] == 1:
+    if outcome == CLOSED and t.facet.refined == 1:
         _sharpen_tied(t)
     return outcome
 
@@ -337,11 +330,11 @@ def trace_facet(t, n):
     if not solve_maps(t):
         return False
     tabulate_margin(t)
-    if t.counts[REFINED] == 0:
+    if t.facet.refined == 0:
         refine(t)
-    t.tally[CROSS], t.tally[N_CORNERS] = NO_CODE, n
+    t.polygon.cross[0], t.polygon.n_corners = NO_CODE, n
     for j in range(n):
         make_corner(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
         for c in range(6):
             t.corner[0, j, c] = t.corner[1, j, c]
-    return t.counts[REFINED] == 1
+    return t.facet.refined == 1

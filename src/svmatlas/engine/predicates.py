@@ -11,7 +11,7 @@ import numpy as np
 from svmatlas.engine.compiled import kernel
 from svmatlas.engine.doubledouble import UNIT, UNIT_DD, dd_add, dd_mul
 from svmatlas.engine.lines import anchored_line, is_anchored, line, line_dd
-from svmatlas.engine.workspace import CODE, CROSS, N_ASKED, N_CORNERS, N_REFINED, PENCIL, REFINED, SIZE, SLOT, L
+from svmatlas.engine.workspace import CODE, SLOT, L
 from svmatlas.engine.zeros import UNKNOWN, sign_of_jitter
 
 ASK_SIGN, ASK_PENCIL = np.arange(2)
@@ -36,7 +36,7 @@ def is_parallel(t, code):
     """Does a line pass through the end of the pencil: a score line of it, or the line at infinity?"""
     if code < 0:
         return t.side_axis[-1 - code] == L
-    return t.counts[SIZE] == t.rank - 1 and t.members[SLOT, code >> 1] < 0
+    return t.facet.n_margin == t.rank - 1 and t.members[SLOT, code >> 1] < 0
 
 
 @kernel
@@ -89,7 +89,7 @@ def cross_dd(t, a, b):
     """
     end = t.exact.shape[0]
     v, x, y = t.exact[end - 1], t.exact[end - 2], t.exact[end - 3]
-    if t.tally[CROSS] != a or t.tally[CROSS + 1] != b:
+    if t.polygon.cross[0] != a or t.polygon.cross[1] != b:
         line_dd(t, a, x)
         line_dd(t, b, y)
         for c in range(3):
@@ -99,7 +99,7 @@ def cross_dd(t, a, b):
             )
         if is_parallel(t, a) and is_parallel(t, b):
             v[2], v[5], v[8] = 0.0, 0.0, 0.0
-        t.tally[CROSS], t.tally[CROSS + 1] = a, b
+        t.polygon.cross[0], t.polygon.cross[1] = a, b
     top = 0
     for c in range(1, 3):
         if abs(v[c]) > abs(v[top]):
@@ -113,9 +113,9 @@ def cross_dd(t, a, b):
 @kernel
 def _sign_dd(t, k, a, b):
     """Level 3, then the answers of level 5. Before the maps are refined: UNKNOWN."""
-    if t.counts[REFINED] == 0:
+    if t.facet.refined == 0:
         return UNKNOWN
-    if t.counts[REFINED] == 1:
+    if t.facet.refined == 1:
         sure = cross_dd(t, a, b)
         end = t.exact.shape[0]
         v, h = t.exact[end - 1], t.exact[end - 2]
@@ -126,7 +126,7 @@ def _sign_dd(t, k, a, b):
             s, sl = dd_add(s, sl, p, pl)
             bound += abs(h[c]) * v[6 + c] + h[6 + c] * (abs(v[c]) + v[6 + c]) + 8.0 * UNIT_DD * abs(p)
         if sure and abs(s) > bound:
-            t.tally[N_REFINED] += 1
+            t.polygon.n_refined += 1
             return 1 if s > 0 else -1
     for n in range(t.answers.shape[0]):
         row = t.answers[n]
@@ -138,7 +138,7 @@ def _sign_dd(t, k, a, b):
 @kernel
 def _is_strip(t, k, a, b):
     """Is one of a and b the other side of the strip that k bounds? No facet is empty: k is positive there but at infinity."""
-    lower, upper = t.counts[PENCIL], t.counts[PENCIL + 1]
+    lower, upper = t.facet.pencil[0], t.facet.pencil[1]
     if lower < 0 or upper < 0:
         return False
     return (k == lower and (a == upper or b == upper)) or (k == upper and (a == lower or b == lower))
@@ -178,11 +178,11 @@ def _sign_anchored(t, k, a, b):
 @kernel
 def ask(t, question, a, b, k):
     """Put a question for exact arithmetic on the list."""
-    n = t.tally[N_ASKED]
+    n = t.polygon.n_asked
     if n < t.asked.shape[0]:
         row = t.asked[n]
         row[0], row[1], row[2], row[3] = question, a, b, k
-        t.tally[N_ASKED] += 1
+        t.polygon.n_asked += 1
 
 
 @kernel
@@ -198,14 +198,14 @@ def value_at_corner(h0, h1, h2, e0, e1, e2, v):
 @kernel
 def sign_at_corner(t, k, j):
     """Sign of line k at corner j where doubles do not tell: all other levels. UNKNOWN puts the question on the list."""
-    n = t.tally[N_CORNERS]
+    n = t.polygon.n_corners
     a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
     if k == a or k == b or _meet(t, k, a, b):
         return 0
     if t.corner[0, j, 2] > t.corner[0, j, 5] and _is_strip(t, k, a, b):
         return 1
     sign = UNKNOWN
-    if t.counts[SIZE] < t.rank - 1 and is_anchored(t, k) and is_anchored(t, a) and is_anchored(t, b):
+    if t.facet.n_margin < t.rank - 1 and is_anchored(t, k) and is_anchored(t, a) and is_anchored(t, b):
         sign = _sign_anchored(t, k, a, b)
     if sign == UNKNOWN:
         sign = _sign_dd(t, k, a, b)

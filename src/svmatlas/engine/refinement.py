@@ -22,15 +22,12 @@ from svmatlas.engine.workspace import (
     KAPPA,
     LOW,
     MEMBER,
-    N_PULL,
     PULL,
     PULL_HI,
     PULL_LO,
     REAL,
-    REFINED,
     RHO,
     SCRATCH,
-    SIZE,
     TARGET_LO,
     WEIGHT,
     WEIGHT_LO,
@@ -125,18 +122,18 @@ def _correct_dd(t, m, c):
 
 @kernel
 def refine(t):
-    """Correct all columns to double-double accuracy; t.counts[REFINED] tells whether that worked."""
-    m, r, d = t.counts[SIZE], t.rows.shape[1], t.columns.shape[0]
+    """Correct all columns to double-double accuracy; t.facet.refined tells whether that worked."""
+    m, r, d = t.facet.n_margin, t.rows.shape[1], t.columns.shape[0]
     _gather_dd(t)
     gamma = 2.0 * (d + m + 8) * UNIT
     kappa = t.bound[REAL, KAPPA]
-    t.counts[REFINED] = 1
+    t.facet.refined = 1
     for c in range(4 if m == t.rank - 1 else 3):
         for j in range(r):
             t.column[ALPHA_HI, c, j], t.column[ALPHA_LO, c, j] = t.column[ALPHA, c, j], 0.0
             t.column[BETA_HI, c, j], t.column[BETA_LO, c, j] = t.column[BETA, c, j], 0.0
         floor = t.bound[ETA, c] * ((4.0 + (d + m) / 64.0) * UNIT_DD / UNIT)  # sums of n terms have errors of n^2 2^-106
-        if c < L and t.counts[N_PULL + c] > 0:
+        if c < L and t.facet.n_pull[c] > 0:
             floor += t.drift
         for _ in range(8):
             _residual_dd(t, m, c)

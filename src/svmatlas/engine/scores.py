@@ -10,10 +10,8 @@ from svmatlas.engine.facet import dot, length_of
 from svmatlas.engine.workspace import (
     BETA,
     BETA_DERIVATIVE,
-    FILLED,
     OUTSIDE,
     SCRATCH,
-    SIZE,
     STAMP,
     TARGET_LO,
     WEIGHTS,
@@ -46,12 +44,12 @@ def fill_score(t, i):
 
     With |M| = rank - 1 row P holds sign * x_i.u instead, and row Q is unused.
     """
-    if t.members[STAMP, i] == t.counts[FILLED]:
+    if t.members[STAMP, i] == t.facet.filled:
         return
-    t.members[STAMP, i] = t.counts[FILLED]
+    t.members[STAMP, i] = t.facet.filled
     sign = 1.0 if t.state[i] == OUTSIDE else -1.0
     row = t.rows[i]
-    if t.counts[SIZE] == t.rank - 1:
+    if t.facet.n_margin == t.rank - 1:
         t.score[P, i] = sign * dot(row, t.column[BETA, U])
     else:
         t.score[P, i] = sign * dot(row, t.column[BETA, P])

@@ -18,19 +18,12 @@ from svmatlas.engine.predicates import minor_dd
 from svmatlas.engine.refinement import refine
 from svmatlas.engine.scores import cosines, weights_at
 from svmatlas.engine.workspace import (
-    ANCHOR,
     CHECKED,
     CODE,
     COSINES,
     LENGTH,
-    N_CORNERS,
-    N_NEAR,
-    N_ZERO,
-    PENCIL,
     PER_NORM,
-    REFINED,
     SCRATCH,
-    SIZE,
     SLOT,
     L,
     P,
@@ -69,13 +62,13 @@ def is_crowded(t, j):
     """May more points be on the margin at corner j than those of M and of its two edges?"""
     if t.edge[0, CHECKED, j] == CLEAR:
         return False
-    v, n, wanted = t.corner[0, j], t.tally[N_CORNERS], t.counts[SIZE]
+    v, n, wanted = t.corner[0, j], t.polygon.n_corners, t.facet.n_margin
     for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
         wanted += code >= 0 and t.members[SLOT, code >> 1] < 0
     per_norm, fixed = score_error(t, v)
     weights_at(t, v[0], v[1], v[2])
     if is_in_ball(t, v[2], per_norm + fixed / t.shortest):
-        return _count_on_margin(t, t.near_unit, t.near_single, t.counts[N_NEAR], v[2], per_norm, fixed) > wanted
+        return _count_on_margin(t, t.near_unit, t.near_single, t.facet.n_near, v[2], per_norm, fixed) > wanted
     return _count_on_margin(t, t.unit, t.single, t.state.size, v[2], per_norm, fixed) > wanted
 
 
@@ -142,7 +135,7 @@ def is_suspect(corner, n, thin):
 @kernel
 def measure_corners(t, less):
     """The corners of the same edges with that much less jitter, in double-double, into corner[1]: hi and lo."""
-    n = t.tally[N_CORNERS]
+    n = t.polygon.n_corners
     derivative = t.column[SCRATCH, 0]
     for j in range(n):
         line_dd(t, t.edge[0, CODE, j], t.exact[j])
@@ -167,7 +160,7 @@ def _measure(t):
     The area is that of the largest triangle of an edge and a corner: with less jitter edges may cross, and what a sum of
     triangles is then depends on where it begins.
     """
-    n, corner = t.tally[N_CORNERS], t.corner[1]
+    n, corner = t.polygon.n_corners, t.corner[1]
     diameter, area = 0.0, 0.0
     for i in range(n):
         for j in range(n):
@@ -195,9 +188,9 @@ def _largest_term(corner, n):
 @kernel
 def _is_between_tied(t):
     """Is an anchored facet a strip between two tied lines, or bounded by them all around? Then it scales with the jitter."""
-    if t.counts[SIZE] == t.rank - 1:
-        return is_anchored(t, t.counts[PENCIL]) and is_anchored(t, t.counts[PENCIL + 1])
-    for j in range(t.tally[N_CORNERS]):
+    if t.facet.n_margin == t.rank - 1:
+        return is_anchored(t, t.facet.pencil[0]) and is_anchored(t, t.facet.pencil[1])
+    for j in range(t.polygon.n_corners):
         if not is_anchored(t, t.edge[0, CODE, j]):
             return False
     return True
@@ -209,11 +202,11 @@ def is_steep(t):
 
     Not asked of wide strips, nor where double-double cannot tell corners without jitter: there the jitter is seen.
     """
-    if t.counts[SIZE] != t.rank - 1 or not is_suspect(t.corner[0], t.tally[N_CORNERS], WIDE):
+    if t.facet.n_margin != t.rank - 1 or not is_suspect(t.corner[0], t.polygon.n_corners, WIDE):
         return False
-    if t.counts[REFINED] == 0:
+    if t.facet.refined == 0:
         refine(t)
-    if t.counts[REFINED] != 1:
+    if t.facet.refined != 1:
         return False
     for c in range(2):
         d, error = slope(t, c)
@@ -232,17 +225,17 @@ STEEP = 2.0**10
 @kernel
 def is_tie(t):
     """Does the facet just closed owe its extent to the jitter: 1 or 0, or UNKNOWN if only exact arithmetic can tell?"""
-    suspect = is_suspect(t.corner[0], t.tally[N_CORNERS], THIN)
-    if t.counts[ANCHOR] >= 0 and _is_between_tied(t) and (suspect or is_steep(t)):
+    suspect = is_suspect(t.corner[0], t.polygon.n_corners, THIN)
+    if t.facet.anchor_axis >= 0 and _is_between_tied(t) and (suspect or is_steep(t)):
         return 1
     if not suspect:
         return 0
     if vanishes(t):
-        t.tally[N_ZERO] += 1
+        t.polygon.n_zero += 1
         return 1
-    if t.counts[REFINED] == 0:
+    if t.facet.refined == 0:
         refine(t)
-    return shrinks(t) if t.counts[REFINED] == 1 else UNKNOWN
+    return shrinks(t) if t.facet.refined == 1 else UNKNOWN
 
 
 @kernel
@@ -255,7 +248,7 @@ def shrinks(t):
     less, lesser = _measure(t)
     if TIE_CLEAR * less <= TIE_LOSS * diameter:
         return 1
-    if area < TIE_RESOLVED * _largest_term(t.corner[0], t.tally[N_CORNERS]):
+    if area < TIE_RESOLVED * _largest_term(t.corner[0], t.polygon.n_corners):
         return UNKNOWN
     if TIE_CLEAR * lesser <= TIE_LOSS * area:
         return 1

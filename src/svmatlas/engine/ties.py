@@ -28,14 +28,11 @@ from svmatlas.engine.workspace import (
     BETA_HI,
     BETA_LO,
     CODE,
-    CROSS,
     ETA_DD,
     INSIDE,
     LENGTH,
     MARGIN,
-    N_CORNERS,
     NORM,
-    REFINED,
     SCORES,
     SCRATCH,
     TARGET_LO,
@@ -72,10 +69,10 @@ NOTHING = 2.0**-50
 @kernel
 def _sharpen(task):
     """Maps in double-double and their derivatives by the jitter; False if the rows are too badly conditioned."""
-    if task.counts[REFINED] == 0:
+    if task.facet.refined == 0:
         refine(task)
         solve_derivatives(task)
-    return task.counts[REFINED] == 1
+    return task.facet.refined == 1
 
 
 @kernel
@@ -248,7 +245,7 @@ def _has_no_length(old, new, i, j):
 def _measure(task, less, vertices, corner, first, out):
     """The corners with that much less jitter; zeros by structure are zeros."""
     measure_corners(task, less)
-    for j in range(task.tally[N_CORNERS]):
+    for j in range(task.polygon.n_corners):
         v = vertices[corner[first + j]]
         for c in range(6):
             out[j, c] = task.corner[1, j, c] if v[c % 3] > 0.0 else 0.0
@@ -262,7 +259,7 @@ def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at
     for f in range(pieces.size):
         moves = take_up(task, states, f, f - 1, drift, moves)
         first, n = at[pieces[f]], at[pieces[f] + 1] - at[pieces[f]]
-        task.tally[N_CORNERS] = n
+        task.polygon.n_corners = n
         for j in range(n):
             task.edge[0, CODE, j] = code[first + j]
         known = _sharpen(task)
@@ -296,10 +293,10 @@ def _find_all_corners(data, region, space, drift, states, codes, corners):
     v = task.exact[task.exact.shape[0] - 1]
     for n in range(states.shape[0]):
         moves = take_up(task, states, n, n - 1, drift, moves)
-        if task.counts[REFINED] == 0:
+        if task.facet.refined == 0:
             refine(task)
-        task.tally[CROSS] = NO_CODE
-        if task.counts[REFINED] != 1 or not cross_dd(task, codes[n, 0], codes[n, 1]):
+        task.polygon.cross[0] = NO_CODE
+        if task.facet.refined != 1 or not cross_dd(task, codes[n, 0], codes[n, 1]):
             continue
         top = max(v[0], v[1], v[2])
         near, corner = max(v[6], v[7], v[8]) < ROUNDING * top, corners[n]

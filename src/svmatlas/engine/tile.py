@@ -36,9 +36,6 @@ from svmatlas.engine.names import enter, key_of
 from svmatlas.engine.workspace import (
     INSIDE,
     MARGIN,
-    N_ASKED,
-    N_REFINED,
-    N_ZERO,
     NORM,
     OUTSIDE,
     TARGET_LO,
@@ -247,8 +244,8 @@ class _Work:
 
     def _close_some(self) -> int:
         """Close some more facets."""
-        counts, tally = self.arena.counts, self.space.tally
-        tally[N_REFINED] = tally[N_ZERO] = 0
+        counts, polygon = self.arena.counts, self.space.polygon[0]
+        polygon.n_refined = polygon.n_zero = 0
         done = int(counts[DONE])
         goal = int(min(self.max_facets, done + self.pace.start()))
         outcome = close_all(
@@ -256,8 +253,8 @@ class _Work:
             self.arena, self.hints, goal,
         )  # fmt: skip
         self.pace.stop(int(counts[DONE]) - done)
-        self.engine.n_refined += int(tally[N_REFINED])
-        self.engine.n_zero += int(tally[N_ZERO])
+        self.engine.n_refined += int(polygon.n_refined)
+        self.engine.n_zero += int(polygon.n_zero)
         if counts[HAND] != self.asked:
             self.answers = self.answers[:0]
         return int(outcome)
@@ -267,7 +264,7 @@ class _Work:
 
     def _ask(self) -> None:
         """Answer the questions about the facet in hand by exact arithmetic."""
-        f, asked = int(self.arena.counts[HAND]), self.space.asked[: self.space.tally[N_ASKED]]
+        f, asked = int(self.arena.counts[HAND]), self.space.asked[: self.space.polygon[0].n_asked]
         questions = asked.copy()
         questions[:, 1:] = _rename(asked[:, 1:], self.which)
         problem = self.engine.exact_in(self.region, self.limit)

@@ -27,13 +27,10 @@ HIGH, LOW, DERIVATIVE = 0, 1, 2
 BASIS, TRIANGLE, INVERSE = 0, 1, 2
 ETA, LENGTH, ETA_DD, REAL, ETA_JITTER, LENGTH_JITTER = range(6)
 KAPPA, ETA_DERIVATIVE, LENGTH_DERIVATIVE, RADIUS = 0, 1, 2, 3
-SIZE, REFINED, N_PULL, PENCIL, FILLED, ANCHOR, SIGNED, REDUCED, KEPT = 0, 1, 2, 4, 6, 7, 8, 9, 10
-IN_BALL, N_NEAR, AROUND, SOLVED, DERIVED = 11, 12, 13, 14, 15
 SCORES, TIED = 3, 4
 SURPLUS = 6
 PER_NORM, JITTERS, AXES, SIGNS, WEIGHTS, COSINES, SLOPES, PER_SLOPE, DERIVATIVES, VALUES, ERRORS, FOLDED = range(12)
 CODE, CHECKED, SIGN, HINT = 0, 1, 2, 3
-N_REFINED, N_CORNERS, N_ASKED, N_LISTED, CROSS, N_ZERO, ENTERED = 0, 1, 2, 3, 4, 6, 7
 
 CUT = 8
 """Least name of the sides of a tile that are inside the region: CUT and the number of the side."""
@@ -45,6 +42,49 @@ Words = npt.NDArray[np.uint64]
 Int32 = npt.NDArray[np.int32]
 Bools = npt.NDArray[np.bool_]
 States = npt.NDArray[np.int8]
+
+
+FACET = np.dtype(
+    (
+        np.record,
+        [
+            ("n_margin", np.int64),  # |M|
+            ("refined", np.int64),  # are the maps in double-double? 0 not yet, 1 yes, -1 they cannot be
+            ("n_pull", np.int64, 2),  # |I+| and |I-|
+            ("pencil", np.int64, 2),  # codes of the two lines of the pencil that can be edges, -1 for none
+            ("filled", np.int64),  # number of the facet, see fill_score
+            ("anchor_axis", np.int64),  # P or Q if M is all of that class (see Anchored facets), else -1
+            ("signed", np.int64),  # as filled if the signs of all points are known, see sign_points
+            ("reduced", np.int64),  # as filled if the lines of the pencil are known
+            ("kept", np.int64),  # columns of ``square`` that are those of the first points of M
+            ("in_ball", np.int64),  # are only the near points to be looked at, while weights are in the ball?
+            ("n_near", np.int64),  # number of these points
+            ("around", np.int64),  # was the pencil chosen from these?
+            ("solved", np.int64),  # as filled if ``solved`` is of this facet, minus that if it cannot be
+            ("derived", np.int64),  # as filled if the derivatives by the jitter are of this facet
+        ],
+    )
+)
+"""Numbers of the facet in hand, in an array of one record."""
+
+POLYGON = np.dtype(
+    (
+        np.record,
+        [
+            ("n_corners", np.int64),
+            ("n_listed", np.int64),  # lines to be looked at again
+            ("n_asked", np.int64),  # questions for exact arithmetic
+            ("n_refined", np.int64),  # predicates that double-double decided
+            ("n_zero", np.int64),  # zeros that were proven modulo a prime
+            ("cross", np.int64, 2),  # two codes, whose corner is in the last row of ``exact``
+            ("entered", np.int64, 4),  # two codes, ``filled``, and the sign of the corner in ``parts``
+        ],
+    )
+)
+"""Numbers of the polygon in hand, in an array of one record."""
+
+FacetRecord = npt.NDArray[np.void]
+PolygonRecord = npt.NDArray[np.void]
 
 
 class Data(NamedTuple):
@@ -99,13 +139,7 @@ class Task(NamedTuple):
                                     RADIUS of the ball, 0 if not known yet; ETA_JITTER, LENGTH_JITTER as the first two, of
                                     the derivatives by the jitter
     table (7, n_sides + 2 r + 2)    lines with error bounds: sides, those of M, two of the pencil; SURPLUS of these at a corner
-    counts                          SIZE |M|; REFINED 0 not yet, 1 done, -1 hopeless; N_PULL |I+|, |I-|; PENCIL two codes;
-                                    FILLED see fill_score; ANCHOR P or Q if M is all of that class (see there), else -1;
-                                    SIGNED see sign_points; REDUCED as FILLED if the lines of the pencil are known;
-                                    KEPT columns of ``square`` that are those of the first points of M; IN_BALL: are only
-                                    the N_NEAR points of ``near_points`` to be looked at in the ball? AROUND: was the pencil
-                                    chosen from these? SOLVED as FILLED if ``solved`` is of this facet, minus that if it cannot
-                                    be; DERIVED as FILLED if the derivatives by the jitter are
+    facet                           numbers of the facet in hand: see FACET
 
     and the polygon (first half) with the one that a clip makes of it (second half):
 
@@ -125,8 +159,7 @@ class Task(NamedTuple):
     traced (cap, 9), ends (cap, 3)  lines of the polygon, and its corners without jitter; the last rows are scratch
     parts (3, 18)                   two lines, in doubles: without jitter, errors, derivatives by the jitter, errors; and their
                                     corner by powers of the jitter, errors
-    tally                           N_REFINED, N_CORNERS, N_ASKED, N_LISTED, N_ZERO; CROSS two codes, in the last row of exact;
-                                    ENTERED two codes, FILLED and the sign of the corner in ``parts``
+    polygon                         numbers of the polygon in hand: see POLYGON
     """
 
     rows: Floats
@@ -163,7 +196,7 @@ class Task(NamedTuple):
     single: Singles
     bound: Floats
     table: Floats
-    counts: Ints
+    facet: FacetRecord
     edge: Ints
     corner: Floats
     listed: Ints
@@ -179,7 +212,7 @@ class Task(NamedTuple):
     traced: Words
     ends: Words
     parts: Floats
-    tally: Ints
+    polygon: PolygonRecord
 
 
 class Space(NamedTuple):
@@ -192,7 +225,7 @@ class Space(NamedTuple):
     single: Singles
     bound: Floats
     table: Floats
-    counts: Ints
+    facet: FacetRecord
     edge: Ints
     corner: Floats
     listed: Ints
@@ -208,7 +241,7 @@ class Space(NamedTuple):
     traced: Words
     ends: Words
     parts: Floats
-    tally: Ints
+    polygon: PolygonRecord
     pull: Floats
     shortest: float
     unit: Singles
@@ -243,7 +276,7 @@ def make_space(data: Data, region: Region, closing: bool = True) -> Space:
         single=single,
         bound=np.zeros((6, 4)),
         table=np.zeros((7, n_sides + 2 * d + 2)),
-        counts=np.zeros(16, i),
+        facet=np.zeros(1, FACET),
         edge=np.zeros((2, 4, cap), i),
         corner=np.zeros((2, cap, 6)),
         listed=np.zeros(2 * cap, i),
@@ -259,7 +292,7 @@ def make_space(data: Data, region: Region, closing: bool = True) -> Space:
         traced=np.zeros((cap, 9), np.uint64),
         ends=np.zeros((cap, 3), np.uint64),
         parts=np.zeros((3, 18)),
-        tally=np.zeros(11, i),
+        polygon=np.zeros(1, POLYGON),
         pull=np.zeros((3, 2, d + 1)),
         shortest=float(data.point[NORM].min(initial=1.0)),
         unit=unit,
@@ -283,7 +316,7 @@ MOST_SIDES = 4
 def clear(space: Space) -> None:
     """Forget the facet in hand, and home."""
     space.members.fill(-1)
-    space.counts.fill(0)
+    space.facet.view(np.int64).fill(0)
     space.bound.fill(0.0)
 
 
@@ -317,9 +350,9 @@ def make_task(data, region, space):
         region.corners, space.shortest, space.unit, space.all_points, space.ball_center,
         space.fixed_state, space.near_points, space.near_slot,
         space.near_unit, space.near_single, space.n_near_wanted,
-        space.members, space.column, space.square, space.score, space.single, space.bound, space.table, space.counts,
+        space.members, space.column, space.square, space.score, space.single, space.bound, space.table, space.facet[0],
         space.edge, space.corner, space.listed, space.asked, space.exact, space.residue, space.pivot,
         space.modular, space.summed, space.sums, space.system, space.solved, space.traced, space.ends, space.parts,
-        space.tally,
+        space.polygon[0],
     )  # fmt: skip
     return make_record(fields, space.memory)

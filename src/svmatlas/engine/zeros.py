@@ -37,22 +37,16 @@ from svmatlas.engine.workspace import (
     BETA,
     BETA_DERIVATIVE,
     CODE,
-    ENTERED,
     ETA,
     ETA_JITTER,
-    FILLED,
     INSIDE,
     LENGTH,
     LENGTH_JITTER,
     MEMBER,
-    N_CORNERS,
-    N_ZERO,
     NORM,
     OUTSIDE,
     SCRATCH,
-    SIZE,
     SLOT,
-    SOLVED,
     TARGET_LO,
     WEIGHT,
     WEIGHT_LO,
@@ -189,7 +183,7 @@ def _add_margin(t, m):
 
 @kernel
 def _solve(t):
-    m = t.counts[SIZE]
+    m = t.facet.n_margin
     if t.modular.shape[0] == 0 or m > t.rank:
         return False
     _follow_sums(t)
@@ -204,9 +198,9 @@ def _solve(t):
 @kernel
 def solve_words(t):
     """The maps modulo the prime, once for a facet whose points are gathered; False if they cannot be known."""
-    if abs(t.counts[SOLVED]) != t.counts[FILLED]:
-        t.counts[SOLVED] = t.counts[FILLED] if _solve(t) else -t.counts[FILLED]
-    return t.counts[SOLVED] > 0
+    if abs(t.facet.solved) != t.facet.filled:
+        t.facet.solved = t.facet.filled if _solve(t) else -t.facet.filled
+    return t.facet.solved > 0
 
 
 @kernel
@@ -307,7 +301,7 @@ def _fill_ends(t, n):
 @kernel
 def vanishes(t):
     """Has the polygon in hand no area where the jitter goes to zero? Then the facet is a tie. False if that is not proven."""
-    n, join = t.tally[N_CORNERS], t.traced[t.traced.shape[0] - 1, :3]
+    n, join = t.polygon.n_corners, t.traced[t.traced.shape[0] - 1, :3]
     if not (solve_words(t) and _fill_ends(t, n)):
         return False
     join[:] = ZERO
@@ -345,8 +339,8 @@ def enter_corner(t, a, b):
 
     Returns 1 or -1 if entries certainly have that sign, else 0.
     """
-    known, end = t.tally[ENTERED : ENTERED + 4], t.traced.shape[0]
-    if known[0] == a and known[1] == b and known[2] == t.counts[FILLED]:
+    known, end = t.polygon.entered, t.traced.shape[0]
+    if known[0] == a and known[1] == b and known[2] == t.facet.filled:
         return known[3]
     words, out = t.traced[end - 1], t.parts[2]
     line_words(t, a, t.traced[end - 2])
@@ -362,7 +356,7 @@ def enter_corner(t, a, b):
         s, error = entry_of_corner(out, c)
         if abs(s) > error:
             turn = 1 if s > 0.0 else -1
-    known[0], known[1], known[2], known[3] = a, b, t.counts[FILLED], turn
+    known[0], known[1], known[2], known[3] = a, b, t.facet.filled, turn
     return turn
 
 
@@ -384,7 +378,7 @@ def sign_of_jitter(t, k, a, b):
     power = power_of_sign(words, t.traced[end - 2])
     if power == 0:
         return UNKNOWN
-    t.tally[N_ZERO] += 1
+    t.polygon.n_zero += 1
     if power == NEVER:
         return 0
     line_parts(t, k, line)
@@ -428,7 +422,7 @@ def sign_of_score(t, k, turn, error):
     _make_row(t, i)
     if dot(t.system[0, :d], t.modular[i]) != t.traced[t.traced.shape[0] - 1, L]:
         return UNKNOWN
-    t.tally[N_ZERO] += 1
+    t.polygon.n_zero += 1
     v, w, r = corner[3 + L] + corner[6 + L], corner[12 + L] + corner[15 + L], t.point[TARGET_LO, i]
     x, y = corner[L] + v, corner[9 + L] + w
     s = score_one(t, i) - (v + r * x)

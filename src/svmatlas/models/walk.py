@@ -42,23 +42,14 @@ from svmatlas.engine.workspace import (
     BETA,
     CHECKED,
     CODE,
-    CROSS,
     ETA,
     INSIDE,
     JITTERS,
-    KEPT,
     LENGTH,
     MARGIN,
-    N_ASKED,
-    N_CORNERS,
-    N_PULL,
-    N_REFINED,
-    N_ZERO,
     NORM,
     OUTSIDE,
     PER_NORM,
-    REFINED,
-    SIZE,
     TARGET_LO,
     Data,
     L,
@@ -102,7 +93,7 @@ def _place_corner(t, line, code):
     make_corner(t, FIRST, line, code)
     t.edge[0, CODE, 0], t.edge[0, CODE, 1] = line, code
     t.edge[0, CHECKED, 0] = 0
-    t.tally[N_CORNERS] = 2
+    t.polygon.n_corners = 2
     for c in range(6):
         t.corner[0, 0, c] = t.corner[1, 0, c]
 
@@ -110,9 +101,9 @@ def _place_corner(t, line, code):
 @kernel
 def _attempt(t, line, goal):
     """The line through which the path leaves, with the precision that the maps have."""
-    t.tally[N_ASKED] = 0
-    t.tally[CROSS] = NO_CODE
-    if t.counts[SIZE] == t.rank - 1 and not find_pencil(t, t.edge[0, :0], ALL):
+    t.polygon.n_asked = 0
+    t.polygon.cross[0] = NO_CODE
+    if t.facet.n_margin == t.rank - 1 and not find_pencil(t, t.edge[0, :0], ALL):
         return ASKING, goal
     code = goal
     for _ in range(t.edge.shape[2] + t.members.shape[1]):  # each line is nearer than the one before
@@ -131,12 +122,12 @@ def find_exit(t, line, goal):
     """Outcome, and the code of the line through which the path leaves the facet; ``goal`` if it ends there."""
     if not solve_maps(t):
         return BROKEN, goal
-    if t.side_axis[-1 - goal] == L and t.counts[N_PULL] == 0 and t.counts[N_PULL + 1] == 0:
+    if t.side_axis[-1 - goal] == L and t.facet.n_pull[0] == 0 and t.facet.n_pull[1] == 0:
         return CLOSED, goal
     tabulate_margin(t)
     while True:
         outcome, code = _attempt(t, line, goal)
-        if t.counts[REFINED] != 0 or not (outcome == ASKING or (outcome == CLOSED and is_coarse(t.corner[0, 0]))):
+        if t.facet.refined != 0 or not (outcome == ASKING or (outcome == CLOSED and is_coarse(t.corner[0, 0]))):
             return outcome, code
         refine(t)
 
@@ -206,7 +197,7 @@ def _exit_nearby(t, near, line, goal):
         return ASKING, goal
     tabulate_margin(t)
     outcome, code = _attempt(t, line, goal)
-    if t.counts[REFINED] == 0 and (outcome == ASKING or (outcome == CLOSED and is_coarse(t.corner[0, 0]))):
+    if t.facet.refined == 0 and (outcome == ASKING or (outcome == CLOSED and is_coarse(t.corner[0, 0]))):
         refine(t)
         outcome, code = _attempt(t, line, goal)
     if outcome == CLOSED and not _is_in_reach(t, near):
@@ -277,7 +268,7 @@ def _look_around(t, s, maps, v, near):
     spare = size - _count_below(slack, reach)  # room for some that are further off
     if not reach > 0.0 or spare < 0:
         return
-    n, s.counts[KEPT] = 0, 0
+    n, s.facet.kept = 0, 0
     for i in range(slack.size):
         near.place[i] = -1
         if slack[i] < reach or spare > 0:
@@ -347,8 +338,7 @@ def _follow(data, region, space, near_data, near_space, near, out, state, drift,
     s.pull = t.pull
     t.drift, s.drift = drift, drift
     t.answers, s.answers = answers, answers[:0]
-    for tally in (t.tally, s.tally):
-        tally[N_REFINED], tally[N_ZERO] = 0, 0
+    t.polygon.n_refined, t.polygon.n_zero, s.polygon.n_refined, s.polygon.n_zero = 0, 0, 0, 0
     axis = t.side_axis[-1 - line]
     while n + 1 < out.code.size:
         outcome, code, corner = ASKING, goal, s.corner[0, 0]
@@ -440,13 +430,13 @@ class Walker:
                 -1 - line, -1 - goal, self.answers, n,
             )  # fmt: skip
             self.pace.stop(n - known)
-            self.n_refined += int(self.space.tally[N_REFINED] + self.near_space.tally[N_REFINED])
-            self.n_zero += int(self.space.tally[N_ZERO] + self.near_space.tally[N_ZERO])
+            self.n_refined += int(self.space.polygon[0].n_refined + self.near_space.polygon[0].n_refined)
+            self.n_zero += int(self.space.polygon[0].n_zero + self.near_space.polygon[0].n_zero)
             if outcome not in (ASKING, PUT_OFF):
                 return n, outcome
             self.answers = self.answers[: len(self.answers) if n == known else 0]
             if outcome == ASKING:
-                asked = self.space.asked[: self.space.tally[N_ASKED]]
+                asked = self.space.asked[: self.space.polygon[0].n_asked]
                 self.answers = more_answers(self.answers, answer(self.exact, state, asked))
                 self.n_exact += asked.shape[0]
         return n, PUT_OFF
@@ -465,7 +455,7 @@ class Walker:
         )  # fmt: skip
         if outcome != CLOSED or n > 0:
             return False
-        return bool(self.space.counts[SIZE] < self.data.rank - 1) or self._scores_hold(state)
+        return bool(self.space.facet[0].n_margin < self.data.rank - 1) or self._scores_hold(state)
 
     def _scores_hold(self, state: States) -> bool:
         """Are all scores at corner 0 of the facet in hand on their side of the target, beyond doubt?"""
