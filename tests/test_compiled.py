@@ -115,12 +115,11 @@ class Installation:
     def __init__(self, folder):
         self.folder, self.package, self.home = folder, folder / "svmatlas", folder / "home"
         self.engine = self.package / "engine"
-        self.engine.mkdir(parents=True)
-        self.home.mkdir()
-        for parent in (self.package, self.engine):
+        for parent in (self.home, self.package, self.engine, self.package / "support"):
+            parent.mkdir()
             (parent / "__init__.py").touch()
-        for name in ("compiled.py", "internals.py"):
-            shutil.copy(SOURCE / "engine" / name, self.engine)
+        for name in ("engine/compiled.py", "engine/internals.py", "support/writing.py"):
+            shutil.copy(SOURCE / name, self.package / name)
         self.write_kernels(2.0)
 
     def write_kernels(self, factor):
@@ -205,6 +204,49 @@ def test_damaged_files_are_compiled_again(installation):
         path.write_bytes(path.read_bytes()[:10])
     assert installation.call()[:2] == ((2.0, 4.0), 0)
     assert installation.call()[:2] == ((2.0, 4.0), 2)
+
+
+RECORD = """
+import numpy as np
+from typing import NamedTuple
+from svmatlas.engine.compiled import entry, kernel
+from svmatlas.engine.record import make_memory, make_record
+
+class Fields(NamedTuple):
+    values: np.ndarray
+    total: float
+
+@kernel
+def add(record):
+    for v in record.values:
+        record.total += v
+    record.values = record.values[:1]
+
+@entry
+def run(values, memory):
+    record = make_record(Fields(values, 0.5), memory)
+    add(record)
+    return record.total, record.values.size
+
+print(*run(np.arange(4.0), make_memory()))
+"""
+
+
+@pytest.mark.parametrize("way", ["SVMATLAS_PLAIN", "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
+def test_kernels_run_in_other_ways(installation, way):
+    """By numba's public interface alone, uncompiled, with bounds checks: the same values, and records; no stale kernels."""
+    shutil.copy(SOURCE / "engine" / "record.py", installation.engine)
+    (installation.package / "fields.py").write_text(RECORD)
+    code = CALL.replace("hits = sum(sum(kernel.stats.cache_hits.values()) for kernel in (one, two))", "hits = 0")
+    assert installation.run(code).split()[:2] == ["2.0", "4.0"]
+    assert installation.run(code, **{way: "1"}).split()[:2] == ["2.0", "4.0"]
+    assert installation.run("import svmatlas.fields", **{way: "1"}).split() == ["6.5", "1"]
+
+
+def test_without_private_parts_kernels_are_plain(installation):
+    """A numba that has none of what internals.py needs."""
+    (installation.engine / "internals.py").write_text("from numba.core.codegen import what_is_no_longer_there")
+    assert installation.call()[:2] == ((2.0, 4.0), 0)
 
 
 def test_the_package_is_imported_where_nothing_can_be_written_to(installation):
