@@ -5,6 +5,7 @@ They are stored as steps from piece to piece (docs/format.md, section Partitions
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ class Partitions:
             return
         self.packed[0] = pack(start[None])[0]
         ends = np.flatnonzero(np.diff(mesh.facet_layer)) + 1
-        for first, last in zip(ends, [*ends[1:], mesh.n_facets], strict=True):
+        for first, last in pairwise([*ends.tolist(), mesh.n_facets]):
             self.packed[first:last] = self.packed[mesh.facet_parent[first:last]]
             for step in range(2):
                 wrong = cross(self.packed[first:last], codes[first:last, step])
