@@ -10,7 +10,7 @@ from svmatlas.choose.cells import Cell
 from svmatlas.choose.roc import Frontier, roc_frontier
 from svmatlas.choose.select import Selection, select
 from svmatlas.data.columns import Columns
-from svmatlas.engine.layers import EngineError
+from svmatlas.engine.tile import EngineError
 from svmatlas.estimators.atlas_svc import AtlasSVC
 from svmatlas.estimators.crossval import AsymmetricSVCCV
 from svmatlas.models.gap import AccuracyWarning

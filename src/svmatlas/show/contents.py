@@ -14,8 +14,8 @@ import numpy.typing as npt
 from sklearn.utils import check_consistent_length, column_or_1d
 
 from svmatlas.data.problem import check_bounds
-from svmatlas.engine.facet import WEIGHT
 from svmatlas.engine.mesh import take_lists
+from svmatlas.engine.workspace import WEIGHT
 from svmatlas.show.plane import Plane, make_plane
 from svmatlas.show.raster import fill
 from svmatlas.support.messages import shown
