@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import runpy
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -12,9 +13,10 @@ import pytest
 
 import svmatlas
 
-ROOMS = ["version", "support", "engine", "data", "models", "atlas", "paths", "choose", "estimators", "show", "cli"]
+ROOMS = ["version", "proof", "support", "engine", "data", "models", "atlas", "paths", "choose", "estimators", "show", "cli"]
 """In the order in which data walk through them. (``plot`` and ``scoring`` are public names of modules in these.)"""
 
+STANDARD = sys.stdlib_module_names
 SOURCE = Path(svmatlas.__file__).parent
 
 
@@ -96,3 +98,15 @@ def test_functions_named_in_a_facets_life_exist():
     named = re.findall(r"`(\w+)`(?: and `\w+`)? \(`([a-z_/]+\.py)`\)", page) + re.findall(r"`(\w+)`, `([a-z_/]+\.py)`", page)
     assert len(named) >= 10
     assert [pair for pair in named if not re.search(rf"^(def|class) {pair[0]}\b", (SOURCE / pair[1]).read_text(), re.M)] == []
+
+
+@pytest.mark.parametrize("module", [name for name in INNER if name.startswith("svmatlas.proof.")])
+def test_the_checker_shares_nothing_with_what_it_checks(module):
+    path = SOURCE.joinpath(*module.split(".")[1:]).with_suffix(".py")
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = [a.name for node in nodes if isinstance(node, ast.Import) for a in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+    foreign = [
+        name for name in names if not name.startswith("svmatlas.proof.") and name.split(".")[0] not in {"numpy", *STANDARD}
+    ]
+    assert foreign == []

@@ -16,6 +16,8 @@ from svmatlas.estimators.crossval import AsymmetricSVCCV
 from svmatlas.models.gap import AccuracyWarning
 from svmatlas.models.svc import AsymmetricSVC
 from svmatlas.paths.ray import Path, ray, segment
+from svmatlas.proof.certify import Certificate, certify
+from svmatlas.proof.reading import ProofError
 from svmatlas.version import __version__
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Atlas",
     "AtlasSVC",
     "Cell",
+    "Certificate",
     "Columns",
     "EngineError",
     "Estimate",
@@ -33,9 +36,11 @@ __all__ = [
     "Frontier",
     "Partition",
     "Path",
+    "ProofError",
     "Report",
     "Selection",
     "__version__",
+    "certify",
     "estimate",
     "explore",
     "load",
