@@ -181,6 +181,20 @@ def value_at(atlas, color, p, q):
     }[color]  # fmt: skip
 
 
+def test_facets_stay_sharp_at_any_zoom(small):
+    tab, _, _, atlas, *_ = small
+    inner = atlas.vertices[np.all(atlas.vertices > 0, axis=1)]
+    pixels = np.random.default_rng(0).integers(50, 600, (20, 2)).tolist()
+    for p, q, l in inner[:: len(inner) // 3]:
+        tab.run("(app.view = { x: given[0], y: given[1], step: 1e-10 }, app.changed())", np.log10([p / l, q / l]).tolist())
+        tab.settle()
+        right = 0
+        for (s, t), shown in tab.run("given.map(([i, j]) => [app.costsOfPixel(i, j), app.colorOfPixel(i, j)])", pixels):
+            place = round(255 * value_at(atlas, "margin", s, t) / tab.run("app.range")[1])
+            right += np.abs(np.array(shown) - tab.run("app.tableColor('margin', given)", place)).max() <= 4
+        assert right >= 17  # some pixels show an edge
+
+
 @pytest.mark.parametrize("scale", ["log", "linear", "triangle"])
 def test_all_scales_show_all_of_the_window_that_has_costs(small, scale):
     tab, *_ = small

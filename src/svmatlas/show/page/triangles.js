@@ -62,7 +62,7 @@ export function layOut(atlas, scale) {
 }
 
 function boxesOf(atlas, x, y) {
-  const boxes = new Float32Array(4 * atlas.nFacets);
+  const boxes = new Float64Array(4 * atlas.nFacets); // at any zoom it is known what is in view
   for (let f = 0; f < atlas.nFacets; f++) {
     let x0 = Infinity, x1 = -Infinity, y0 = Infinity, y1 = -Infinity; // prettier-ignore
     for (let k = atlas.at[f]; k < atlas.at[f + 1]; k++) {
