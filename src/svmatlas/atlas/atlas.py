@@ -25,7 +25,7 @@ from svmatlas.models.gap import user_gaps, warn_if_inaccurate
 from svmatlas.models.limits import LimitSolution, first_limit, way_to
 from svmatlas.models.solve import ALARM, Solution, choose, is_doubtful, is_far, smaller_costs, solution_maps, solve
 from svmatlas.models.svc import AsymmetricSVC, make_classifier
-from svmatlas.support.messages import shown
+from svmatlas.support.messages import positive_of, shown
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -251,7 +251,8 @@ class Atlas:
     def __repr__(self) -> str:
         state = "complete" if self.complete else "partial"
         return (
-            f"Atlas({state}: {self.n_facets} facets, {self.n_edges} edges, {self.n_vertices} vertices, {self.n_layers} layers)"
+            f"Atlas({state}: {self.n_facets} facets, {self.n_edges} edges, {self.n_vertices} vertices, "
+            f"{self.n_layers} layers; {positive_of(self.classes_)})"
         )
 
     # Facets

@@ -56,6 +56,7 @@ def explore(
     progress: bool = False,
     n_jobs: int | None = None,
     random_state: Any = 0,
+    pos_label: Any = None,
 ) -> Atlas:
     r"""Compute the whole map of the asymmetric-cost linear SVM over its two costs.
 
@@ -68,7 +69,7 @@ def explore(
         Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows). The atlas remembers the names of the
         columns of a data frame.
     y : array-like of shape (n_rows,)
-        Any two labels; the larger one in sorted order is the positive class.
+        Any two labels.
     bias : float, default=1.0
         The constant B that is appended to each row; 0 for no intercept. Its square is added to a kernel.
     sample_weight : array-like of shape (n_rows,), optional
@@ -100,6 +101,8 @@ def explore(
         Number of threads; -1 for all cores. Default: 1.
     random_state : int, RandomState or None, default=0
         Seed of the jitter that splits ties, and of the names of facets.
+    pos_label : int, str or other label, optional
+        The label of the positive class, with cost C+. Default: the larger one in sorted order.
 
     Returns
     -------
@@ -123,7 +126,7 @@ def explore(
     jobs = count_jobs(n_jobs)
     with stoppable(time_budget) as limit:
         problem = make_problem(
-            X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, feature_names
+            X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, feature_names, pos_label
         )
         state = first_state(problem, bounds, start, limit)
         surveyor = Surveyor(problem, bounds)

@@ -38,6 +38,7 @@ def tiles(
     standardize: bool = False,
     region: Any = None,
     random_state: Any = 0,
+    pos_label: Any = None,
 ) -> Iterator[Atlas]:
     """Explore the map tile by tile, in constant memory.
 
@@ -46,7 +47,7 @@ def tiles(
 
     Parameters
     ----------
-    X, y, bias, sample_weight, kernel, gamma, degree, coef0, standardize, region, random_state
+    X, y, bias, sample_weight, kernel, gamma, degree, coef0, standardize, region, random_state, pos_label
         As in :func:`svmatlas.explore`.
 
     Yields
@@ -57,7 +58,9 @@ def tiles(
     """
     bounds = check_bounds(region)
     with stoppable() as limit:
-        problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize)
+        problem = make_problem(
+            X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, pos_label=pos_label
+        )  # fmt: skip
         surveyor = Surveyor(problem, bounds)
         waiting = [(tile, 0) for tile in surveyor.cut((bounds[0][0], bounds[1][0]), limit)]
         limit.check()
@@ -109,12 +112,13 @@ def estimate(
     region: Any = None,
     time_budget: float = 5.0,
     random_state: Any = 0,
+    pos_label: Any = None,
 ) -> Estimate:
     """Estimate the size of an atlas from a random sample of its tiles.
 
     Parameters
     ----------
-    X, y, bias, sample_weight, kernel, gamma, degree, coef0, standardize, region, random_state
+    X, y, bias, sample_weight, kernel, gamma, degree, coef0, standardize, region, random_state, pos_label
         As in :func:`svmatlas.explore`.
     time_budget : float, default=5.0
         Seconds; the last tile of the sample may take one more. To factor X takes as long as it takes, the sample a second at
@@ -131,7 +135,9 @@ def estimate(
     check_budget(time_budget)
     with stoppable() as limit:
         end = time.monotonic() + time_budget
-        problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize)
+        problem = make_problem(
+            X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, pos_label=pos_label
+        )  # fmt: skip
         begin = time.monotonic()
         late = max(end, begin) + LATE
         surveyor = Surveyor(problem, bounds)
