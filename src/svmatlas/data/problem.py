@@ -206,7 +206,7 @@ def make_problem(
         names = check_names(feature_names, X.shape[1])
     y = column_or_1d(y)
     check_consistent_length(X, y)
-    bias = _check_bias(bias)
+    bias = check_bias(bias)
     classes, sign = check_labels(y, pos_label)
     weight = check_weights(sample_weight, X.shape[0], sign)
     columns = _columns(X, names, weight, standardize, kernel)
@@ -248,7 +248,8 @@ def _columns(X: Any, names: tuple[str, ...] | None, weight: Floats, standardize:
     return standardize_columns(X, weight, names)
 
 
-def _check_bias(bias: Any) -> float:
+def check_bias(bias: Any) -> float:
+    """The user's bias constant."""
     value = float(bias)
     if not np.isfinite(value) or value < 0:
         raise ValueError(f"bias must be a finite number >= 0, got {shown(bias)}")

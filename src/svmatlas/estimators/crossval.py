@@ -12,7 +12,7 @@ from svmatlas.choose.folds import Folds, make_folds
 from svmatlas.choose.select import Selection, select
 from svmatlas.data.preprocess import check_preprocessor, fit_preprocessor
 from svmatlas.data.problem import check_rows
-from svmatlas.models.svc import BaseSVC, check_raw, solve_at, validate_labels, validate_training
+from svmatlas.models.svc import BaseSVC, check_raw, validate_labels, validate_training
 from svmatlas.support.stopping import Limit, stoppable
 
 Floats = npt.NDArray[np.float64]
@@ -179,8 +179,7 @@ class AsymmetricSVCCV(BaseSVC):
         self.preprocessor_ = None
         if self.preprocessor is not None:
             self.preprocessor_, X = fit_preprocessor(self.preprocessor, X, y)
-        problem = self._problem(X, y, sample_weight, random_state=0)
-        return self._take(problem, solve_at(problem, self.C_pos_, self.C_neg_, limit), self.C_pos_, self.C_neg_)._checked()
+        return self._fit_at(X, y, sample_weight, self.C_pos_, self.C_neg_, limit)
 
     def _check_new(self, X: Any) -> Any:
         preprocessor = getattr(self, "preprocessor_", None)

@@ -15,9 +15,21 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import check_is_fitted
 
 from svmatlas.data.features import decision_values
-from svmatlas.data.problem import MULTICLASS, Problem, check_bounds, make_problem, make_region
+from svmatlas.data.kernels import make_kernel
+from svmatlas.data.problem import (
+    MULTICLASS,
+    Problem,
+    check_bias,
+    check_bounds,
+    check_labels,
+    check_rows,
+    check_weights,
+    make_problem,
+    make_region,
+)
 from svmatlas.engine.facet import L
 from svmatlas.models.gap import combination, user_gaps, warn_if_inaccurate
+from svmatlas.models.interior import fit_linear
 from svmatlas.models.solve import Solution, choose, is_doubtful, solve
 from svmatlas.models.walk import state_at, states_below
 from svmatlas.support.messages import shown
@@ -121,12 +133,7 @@ class BaseSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         features = problem.features
         alpha = problem.spread_alpha(solution.share, np.array([C_pos]), np.array([C_neg]))[0]
-        turn = self._take_labels(problem.classes)
-        signed = turn * problem.sign * alpha
-        self.C_pos_, self.C_neg_ = C_pos, C_neg
-        self.support_ = np.flatnonzero(alpha)
-        self.dual_coef_ = signed[None, self.support_]
-        self.n_support_ = np.array([np.sum(signed < 0), np.sum(signed > 0)], dtype=np.int32)
+        turn = self._take_alpha(problem.classes, problem.sign * alpha, C_pos, C_neg)
         self._kernel = features.kernel
         if features.kernel.name == "precomputed":
             self.support_vectors_ = np.empty((0, 0))
@@ -137,15 +144,46 @@ class BaseSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             weights = coef, intercept = problem.weights_of(solution.beta, solution.lossless)
             self.coef_, self.intercept_ = turn * coef + 0.0, turn * intercept + 0.0
         else:
-            self.intercept_ = np.array([features.bias**2 * signed.sum()])
+            self.intercept_ = np.array([features.bias**2 * self.dual_coef_.sum()])
         self.duality_gap_ = self._gap(problem, solution, weights)
         return self
+
+    def _take_alpha(self, classes: npt.NDArray[Any], signed: Floats, C_pos: float, C_neg: float) -> float:
+        """Set labels, costs and dual variables, given with their signs; 1, or -1 if the labels are in descending order."""
+        turn = self._take_labels(classes)
+        self.C_pos_, self.C_neg_ = C_pos, C_neg
+        self.support_ = np.flatnonzero(signed)
+        self.dual_coef_ = turn * signed[None, self.support_]
+        self.n_support_ = np.array([np.sum(self.dual_coef_ < 0), np.sum(self.dual_coef_ > 0)], dtype=np.int32)
+        return turn
 
     def _take_labels(self, classes: npt.NDArray[Any]) -> float:
         """Set the labels, from the negative and the positive one; 1 if these are in ascending order, -1 if not."""
         self.classes_ = np.unique(classes)
         self.pos_label_ = classes[1]
         return 1.0 if classes[1] == self.classes_[1] else -1.0
+
+    def _fit_at(self, X: Any, y: npt.NDArray[Any], sample_weight: Any, C_pos: float, C_neg: float, limit: Limit) -> Self:
+        """Solve at finite costs: quickly if that can be proven to be right, or else by following the solution there."""
+        if not (self.kernel == "linear" and self._fit_quickly(X, y, sample_weight, C_pos, C_neg, limit)):
+            problem = self._problem(X, y, sample_weight, random_state=0)
+            self._take(problem, solve_at(problem, C_pos, C_neg, limit), C_pos, C_neg)
+        return self._checked()
+
+    def _fit_quickly(self, X: Any, y: npt.NDArray[Any], sample_weight: Any, C_pos: float, C_neg: float, limit: Limit) -> bool:
+        """Set the attributes by the interior point method; False, and nothing is set, if it does not get there."""
+        X, bias = check_rows(X), check_bias(self.bias)
+        classes, sign = check_labels(y, self.pos_label)
+        weight = check_weights(sample_weight, X.shape[0], sign)
+        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, X, weight)
+        fit = fit_linear(X, sign, weight * np.where(sign > 0, C_pos, C_neg), bias, limit)
+        if fit is None:
+            return False
+        turn = self._take_alpha(classes, sign * fit.alpha, C_pos, C_neg)
+        self._kernel, self.duality_gap_ = kernel, fit.gap
+        self.support_vectors_ = X[self.support_]
+        self.coef_, self.intercept_ = turn * fit.coef[None] + 0.0, np.array([turn * fit.intercept + 0.0])
+        return True
 
     def _checked(self) -> Self:
         """Itself, with a warning if it is inaccurate."""
@@ -182,7 +220,9 @@ class AsymmetricSVC(BaseSVC):
     .. math:: \min_\beta \tfrac12 |\beta|^2 + C_+ \sum_{y_i=+1} w_i \xi_i + C_- \sum_{y_i=-1} w_i \xi_i,
               \quad \xi_i = \max(0, 1 - y_i (x_i, B) \cdot \beta)
 
-    There is no tolerance and no limit of iterations: the solution is followed from zero costs to the given ones.
+    There is no tolerance and no limit of iterations. Rows on the margin are found by an interior point method, and the model
+    is solved for them; if its duality gap is not what rounding allows, the solution is followed from zero costs to the given
+    ones.
 
     Parameters
     ----------
@@ -281,9 +321,8 @@ class AsymmetricSVC(BaseSVC):
         """
         X, y = validate_training(self, X, y)
         with stoppable() as limit:
-            problem = self._problem(X, y, sample_weight, random_state=0)
-            C_pos, C_neg = self._costs(problem.classes, y)
-            return self._take(problem, solve_at(problem, C_pos, C_neg, limit), C_pos, C_neg)._checked()
+            C_pos, C_neg = self._costs(check_labels(y, self.pos_label)[0], y)
+            return self._fit_at(X, y, sample_weight, C_pos, C_neg, limit)
 
     def _costs(self, classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[float, float]:
         """The costs of both classes, checked."""
