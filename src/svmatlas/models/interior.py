@@ -74,8 +74,8 @@ NEAR = 0.1
 ROUNDS = 8
 """Times that points are added to those."""
 
-SMALL = 2**20
-"""Entries of a matrix up to which threads of BLAS are not worth that they wait in a loop."""
+FEW, SMALL = 512, 2**21
+"""Rows and columns, and entries of X, up to which threads of BLAS are not worth that they wait in a loop."""
 
 
 class Fit(NamedTuple):
@@ -107,7 +107,8 @@ def fit_linear(X: Any, sign: Floats, cost: Floats, bias: float, limit: Limit) ->
     held = cost > 0
     if not held.any():
         return None
-    with np.errstate(all="ignore"), limit_blas() if X.shape[0] * X.shape[1] < SMALL else nullcontext():
+    small = min(X.shape) < FEW and (X.nnz if issparse(X) else X.size) < SMALL
+    with np.errstate(all="ignore"), limit_blas() if small else nullcontext():
         data = _prepare(X if held.all() else X[held], sign[held], cost[held], bias)
         if data is None or not data.bound.max() < FAR:
             return None
