@@ -365,8 +365,11 @@ def compare_rays():
 def sparse_text(n=2000, d=5000, words=50):
     """Rows of a table of words: non-negative, of length 1."""
     random = np.random.default_rng(0)
-    place = np.repeat(np.arange(n), words), random.integers(0, d, n * words)
-    X = normalize(csr_array((np.abs(random.normal(size=n * words)), place), shape=(n, d)))
+    place = random.integers(0, d, n * words, dtype=np.int32)  # SVC takes no longer ones
+    X = csr_array(
+        (np.abs(random.normal(size=n * words)), place, np.arange(0, n * words + 1, words, dtype=np.int32)), shape=(n, d)
+    )
+    X = normalize(X)
     return X, X @ random.normal(size=d) + 0.1 * random.normal(size=n) > 0
 
 

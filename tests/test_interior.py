@@ -79,6 +79,9 @@ def test_points_that_a_rough_solution_puts_aside_come_back(monkeypatch):
     monkeypatch.setattr(interior, "DENSE", 2)
     guessed = AsymmetricSVC().fit(X, y)
     assert np.allclose(guessed.coef_, plain.coef_, rtol=0, atol=1e-10)
+    sparse = csr_array(X)
+    sparse.indices, sparse.indptr = sparse.indices.astype(np.int64), sparse.indptr.astype(np.int64)  # not for LIBLINEAR
+    assert fit_linear(sparse, np.where(y, 1.0, -1.0), np.ones(120), 1.0, NEVER) is not None
     monkeypatch.setattr(interior, "_guess", lambda data: np.zeros(data.rows.shape[1]))
     from_nothing = AsymmetricSVC().fit(X, y)
     assert np.allclose(from_nothing.coef_, plain.coef_, rtol=0, atol=1e-10)

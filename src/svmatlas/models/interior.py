@@ -163,13 +163,13 @@ def _guess(data: _Data) -> Floats:
     """Weights by LIBLINEAR: roughly right."""
     from sklearn.svm import LinearSVC
 
-    n, d = data.rows.shape
-    rows = data.rows.copy()
+    rows, (n, d) = data.rows, data.rows.shape
     side = np.where(np.arange(n) % 2 == 0, 1.0, -1.0)  # rows are signed: labels may be any
     if issparse(rows):
-        rows.data *= np.repeat(side, np.diff(rows.indptr))
+        turned = rows.data * np.repeat(side, np.diff(rows.indptr))
+        rows = csr_array((turned, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), shape=rows.shape)
     else:
-        rows *= side[:, None]
+        rows = rows * side[:, None]
     model = LinearSVC(loss="hinge", dual=True, fit_intercept=False, tol=1e-3, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
