@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from contextlib import nullcontext
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -74,9 +73,6 @@ NEAR = 0.1
 ROUNDS = 8
 """Times that points are added to those."""
 
-FEW, SMALL = 512, 2**21
-"""Rows and columns, and entries of X, up to which threads of BLAS are not worth that they wait in a loop."""
-
 
 class Fit(NamedTuple):
     """A model in the user's units."""
@@ -107,8 +103,7 @@ def fit_linear(X: Any, sign: Floats, cost: Floats, bias: float, limit: Limit) ->
     held = cost > 0
     if not held.any():
         return None
-    small = min(X.shape) < FEW and (X.nnz if issparse(X) else X.size) < SMALL
-    with np.errstate(all="ignore"), limit_blas() if small else nullcontext():
+    with np.errstate(all="ignore"), limit_blas():  # its threads wait in a loop, which is dear on a busy machine
         data = _prepare(X if held.all() else X[held], sign[held], cost[held], bias)
         if data is None or not data.bound.max() < FAR:
             return None
