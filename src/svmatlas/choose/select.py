@@ -176,8 +176,9 @@ def select(
         Number of stratified folds, the share of rows of one stratified hold-out set, a splitter of scikit-learn, or an
         iterable of pairs of row numbers (train, test).
     scoring : str or callable, default="balanced_accuracy"
-        "accuracy", "balanced_accuracy", "f1", "jaccard", "matthews_corrcoef"; a function of :mod:`svmatlas.scoring`; or any
-        function of the counts (tn, fp, fn, tp) of a fold that does not fall when a prediction becomes right (checked).
+        "accuracy", "balanced_accuracy", "f1", "jaccard", "matthews_corrcoef", "precision", "recall"; a function of
+        :mod:`svmatlas.scoring`; the same of ``sklearn.metrics``, as they are or in ``make_scorer``; or any function of the
+        counts (tn, fp, fn, tp) of a fold that does not fall when a prediction becomes right (checked).
     bias : float, default=1.0
         The constant that is appended to each row; 0 for no intercept.
     sample_weight : array-like of shape (n_rows,), optional

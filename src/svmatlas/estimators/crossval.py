@@ -13,6 +13,7 @@ from svmatlas.choose.select import Selection, select
 from svmatlas.data.preprocess import check_preprocessor, fit_preprocessor
 from svmatlas.data.problem import check_rows
 from svmatlas.models.svc import BaseSVC, check_raw, validate_labels, validate_training
+from svmatlas.support.messages import shown
 from svmatlas.support.stopping import Limit, stoppable
 
 Floats = npt.NDArray[np.float64]
@@ -150,7 +151,7 @@ class AsymmetricSVCCV(BaseSVC):
             check_raw(self, X, reset=True)
             y = validate_labels(y)
         if self.refit_costs not in ("same", "mean_loss"):
-            raise ValueError(f"refit_costs must be 'same' or 'mean_loss', got {self.refit_costs!r}")
+            raise ValueError(f"refit_costs must be 'same' or 'mean_loss', got {shown(self.refit_costs)}")
         with stoppable() as limit:
             return self._choose_and_fit(X, y, sample_weight, groups, limit)
 
