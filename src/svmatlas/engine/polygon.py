@@ -87,6 +87,7 @@ from svmatlas.engine.facet import (
     cosines,
     fill_score,
     is_anchored,
+    length_of_sway,
     line,
     line_dd,
     line_sway,
@@ -1705,12 +1706,29 @@ def _is_between_tied(t):
 
 
 @kernel
+def is_steep(t):
+    """Is D of the pencil (|M| = r - 1) certainly not zero without jitter? Then a strip between tied lines is a tie."""
+    if t.counts[SIZE] != t.rank - 1:
+        return False
+    for c in range(2):
+        d, error = slope(t, c)
+        if abs(d) > error + STEEP * length_of_sway(t, c) / t.bound[LENGTH, U]:
+            return True
+    return False
+
+
+STEEP = 2.0**10
+"""Slopes that are at most this many times what the jitter may have made of them are taken for zero."""
+
+
+@kernel
 def is_tie(t):
     """Does the facet just closed owe its extent to the jitter: 1 or 0, or UNKNOWN if only exact arithmetic can tell?"""
-    if not is_suspect(t.corner[0], t.tally[N_CORNERS]):
-        return 0
-    if t.counts[ANCHOR] >= 0 and _is_between_tied(t):
+    suspect = is_suspect(t.corner[0], t.tally[N_CORNERS])
+    if t.counts[ANCHOR] >= 0 and (suspect or is_steep(t)) and _is_between_tied(t):
         return 1
+    if not suspect:
+        return 0
     if vanishes(t):
         t.tally[N_ZERO] += 1
         return 1
