@@ -635,9 +635,10 @@ class Atlas:
         ----------
         folder : str or path-like
             Where ``vertices``, ``edges`` and ``facets`` are put; it is made if need be.
-        format : {"parquet", "csv"}, default="parquet"
+        format : {"parquet", "csv", "geojson"}, default="parquet"
             Format of the tables; "parquet" needs pyarrow. Lists of a facet's edges and vertices are written with
-            spaces between them in "csv".
+            spaces between them in "csv". "geojson" is one file of polygons, ``facets.geojson``, with coordinates
+            (C+, C-) / (1 + C+ + C-): the whole quadrant is a triangle, infinity included, and edges are straight.
 
         """
         export(self, folder, format)

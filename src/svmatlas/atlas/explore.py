@@ -19,7 +19,7 @@ from svmatlas.engine.layers import Facets
 from svmatlas.engine.mesh import Joiner
 from svmatlas.models.walk import state_at
 from svmatlas.support.messages import shown
-from svmatlas.support.progress import make_bar
+from svmatlas.support.progress import make_bar, move_to
 from svmatlas.support.stopping import NEVER, Limit, check_budget, stoppable
 from svmatlas.support.threads import make_pool
 
@@ -210,10 +210,13 @@ def _bar(progress: bool) -> Iterator[Any]:
     if not progress:
         yield lambda facets, surveyor: None
         return
-    with make_bar(" facets") as bar:
+    count = 0
+    with make_bar(" tiles", 1) as bar:
 
         def show(facets: Facets, surveyor: Surveyor) -> None:
-            bar.set_postfix_str(f"tile {surveyor.n_tiles} of {surveyor.n_known}", refresh=False)
-            bar.update(facets.key.size)
+            nonlocal count
+            count += facets.key.size
+            bar.set_postfix_str(f"{count} facets", refresh=False)
+            move_to(bar, surveyor.n_tiles, surveyor.n_known)
 
         yield show
