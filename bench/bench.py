@@ -35,7 +35,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import svmatlas
 from svmatlas import AsymmetricSVC
-from svmatlas.cli.prepare import compile_kernels
+from svmatlas.cli.prepare import compile_all
 
 
 def gaussian(n, d, seed=0):
@@ -139,7 +139,7 @@ def run_case(name):
     """One row of the table, in a process of its own so that the peak of memory is its own."""
     X, y = data_of_case(name)
     arguments = CASES[name][1]
-    compile_kernels()
+    compile_all()
     before = peak()
     atlas, _ = explore_timed(X, y, **arguments)
     memory = peak() - before
@@ -189,7 +189,7 @@ def explore_timed(X, y, **arguments):
 
 def run_growth(picture=None, time_budget=300.0):
     """Facets and time against N, and their exponents by least squares in logarithms; the time is that of one run."""
-    compile_kernels()
+    compile_all()
     print(
         "| d | N | facets (pieces) | time | time per piece | share of a LinearSVC fit | atlas |\n|---|---|---|---|---|---|---|"
     )
@@ -248,7 +248,7 @@ def draw_growth(found, picture):
 def run_large(which):
     """One row of the table of large maps, in a process of its own."""
     name, n, bounds = LARGE[which]
-    compile_kernels()
+    compile_all()
     X, y = gaussian(n, 10)
     before = peak()
     atlas, _ = explore_timed(X, y, region=(bounds, bounds))

@@ -329,6 +329,7 @@ def test_a_partial_search_has_an_honest_bound(easy, monkeypatch):
     assert not certified[0]
 
 
+@pytest.mark.alone
 def test_time_budget():
     X, y = noisy(500, 8)
     part = svmatlas.select(X, y, cv=3, time_budget=2.0)

@@ -80,7 +80,6 @@ from svmatlas.engine.facet import (
     make_task,
     move_pull,
     refine,
-    solve_maps,
     sum_pull,
 )
 from svmatlas.engine.maps import affine_maps
@@ -91,6 +90,7 @@ from svmatlas.engine.polygon import (
     FIRST,
     NO_CODE,
     THIN,
+    WIDE,
     close_facet,
     has_coarse,
     is_coarse,
@@ -487,8 +487,8 @@ def _close_ringed(task, arena, f, hints):
         edge[0, SIGN, j] = edge[0, CODE, j] >= 0 and _is_on_margin(arena, f, edge[0, CODE, j] >> 1)
     far = is_far(corner[0], n)
     between = not far and _is_between_tied(task, arena.margin[f], edge[0, CODE, :n], edge[0, SIGN])
-    if not far and not is_suspect(corner[0], n):
-        if between:  # a tie if it is steep
+    if not far and not is_suspect(corner[0], n, THIN):
+        if between and is_suspect(corner[0], n, WIDE):  # a tie if it is steep
             return EMPTY
         n_clear, n_near, entering = 0, 0, False
         for j in range(n):
@@ -861,7 +861,7 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
             if arena.beta.shape[0] > 0:
                 _write_beta(task, arena)
             arena.coarse[done], kind = _is_coarse_or_tie(task)
-            clear, entering = _crowd(task, arena)
+            clear, entering = _crowd(task, arena, kind == TIE)
             arena.kind[done] = kind if kind != PLAIN else _kind_of(task, arena.margin[f], clear, entering)
             if not (_mev(task, words, arena, f, space.neighbour) and _cv(task, words, arena, f, space.neighbour)):
                 return FULL
@@ -886,16 +886,16 @@ def _kind_of(task, margin, clear, entering):
 
 
 @kernel
-def _crowd(task, arena):
+def _crowd(task, arena, tied):
     """Put down whether the new corners of the facet in hand are crowded; are all clear that are not at infinity?
 
-    Also whether there are two of them or less, and a point outside M has an edge.
+    Also whether there are two of them or less, and a point outside M has an edge. Corners of a tie are crowded.
     """
     first, n_clear, n_near, entering = arena.at[arena.counts[DONE]], 0, 0, False
     for j in range(task.tally[N_CORNERS]):
         number, near, code = arena.vertex[first + j], task.corner[0, j, L] > THIN, task.edge[0, CODE, j]
         if _is_new(task, j):
-            arena.crowded[number] = not near or is_crowded(task, j)
+            arena.crowded[number] = tied or not near or is_crowded(task, j)
         n_clear += not arena.crowded[number]
         n_near += near
         entering = entering or (code >= 0 and task.members[SLOT, code >> 1] < 0)
@@ -938,7 +938,7 @@ def _judge(data, region, space, states, drift, at, code, margin, suspect, tie, c
         sum_pull(data.rows, data.point, data.axis, state, task.pull)
         gather(task)
         if between:
-            tie[f] = solve_maps(task) and is_steep(task)
+            tie[f] = trace_facet(task, n) and is_steep(task)
             continue
         tie[f] = vanishes(task) or (trace_facet(task, n) and shrinks(task) == 1)
         coarse[f] = not tie[f] and task.counts[REFINED] == -1

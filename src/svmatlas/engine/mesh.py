@@ -34,7 +34,7 @@ from svmatlas.engine.layers import (
     number_names,
     states_of,
 )
-from svmatlas.engine.polygon import is_far, is_suspect
+from svmatlas.engine.polygon import THIN, is_far, is_suspect
 from svmatlas.support.stopping import NEVER, Limit, Stopped
 
 Floats = npt.NDArray[np.float64]
@@ -528,7 +528,7 @@ def _suspects(facets, at, corner, places):
         for k in range(n):
             for c in range(3):
                 polygon[k, c] = corner[places[at[f] + k], c]
-        out[j] = FAR if is_far(polygon, n) else is_suspect(polygon, n)
+        out[j] = FAR if is_far(polygon, n) else is_suspect(polygon, n, THIN)
     return out
 
 
