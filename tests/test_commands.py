@@ -156,3 +156,21 @@ def test_zstd_is_read_or_its_package_is_named(data):
 )
 def test_wrong_columns_and_labels_are_named(run, argv, text):
     assert text in run("select", "data.csv", "--groups", "ward", *argv, code=2)
+
+
+def test_a_bar_of_an_estimate_shows_its_share(capsys):
+    svmatlas.estimate(X, Y, region=REGION, time_budget=0.5, progress=True)
+    text = capsys.readouterr().err
+    assert "/1.5 [" in text  # a second more is allowed for the last tile
+    assert "inf" not in text
+
+
+def test_a_partial_map_tells_its_logarithmic_coverage():
+    """The first facets, at the smallest costs, are large in logarithms."""
+    whole = svmatlas.explore(X, Y).validate()
+    part = svmatlas.explore(X, Y, max_facets=60)
+    report = part.validate()
+    assert (whole.log_coverage, report.ok) == (1.0, True)
+    assert 0.0 < report.log_coverage < 1.0
+    assert f"{100 * report.log_coverage:.1f} % of the logarithmic area" in str(report)
+    assert "logarithmic" not in str(whole)

@@ -41,6 +41,7 @@ def test_a_file_keeps_which_label_is_positive(tmp_path):
     atlas = svmatlas.load(tmp_path / "map")
     assert atlas.classes_.tolist() == ["yes", "no"]
     model = atlas.estimator(0.5, 0.1)
+    assert "pos_label='no'" in repr(model)
     assert clone(model).fit(X, y).predict(X).tolist() == model.predict(X).tolist()
 
 
@@ -107,3 +108,33 @@ def test_a_label_that_is_not_there_is_an_error_that_names_those_that_are(wrong):
     for run in (lambda: svmatlas.explore(X, y, pos_label=wrong), lambda: AsymmetricSVC(pos_label=wrong).fit(X, y)):
         with pytest.raises(ValueError, match=r"pos_label must be one of the labels \['no', 'yes'\], got"):
             run()
+
+
+def test_costs_of_a_fitted_map_may_be_set_as_parameters():
+    X, y = table(str)
+    model = AtlasSVC(1.0, 0.3, region=REGION).fit(X, y)
+    other = AsymmetricSVC(0.4, 0.1).fit(X, y)
+    assert np.allclose(model.set_params(C_pos=0.4, C_neg=0.1).coef_, other.coef_, rtol=0, atol=1e-10)
+    assert (model.C_pos_, model.C_neg_) == (0.4, 0.1)
+    before = model.coef_
+    assert model.set_params(verbose=True).coef_ is before
+    with pytest.raises(ValueError, match="not a cost in the region"):
+        model.set_params(C_pos=50.0)
+    assert clone(model).set_params(C_pos=7.0).C_pos == 7.0  # of one that is not fitted it is for the next fit
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "poly", "precomputed"])
+def test_paths_with_kernels_go_through_the_models_with_kernels(kernel):
+    X, y = table(str)
+    if kernel == "precomputed":
+        X = X @ X.T
+    path = svmatlas.ray(X, y, ratio=2.0, C_max=1.0, kernel=kernel)
+    part = svmatlas.segment(X, y, (0.2, 0.1), (1.0, 0.5), kernel=kernel)
+    model = AsymmetricSVC(1.0, 0.5, kernel=kernel).fit(X, y)
+    for values in (path.decision_function(X, 0.5), part.decision_function(X, [0.3, 1.0])[1]):
+        assert np.allclose(values, model.decision_function(X), rtol=0, atol=1e-9)
+    assert path.intercept(0.5) == pytest.approx(model.intercept_[0], abs=1e-9)
+    with pytest.raises(ValueError, match="linear kernel only"):
+        path.coef(0.5)
+    with pytest.raises(ValueError, match="features, but the path was made with"):
+        path.decision_function(X[:, :1], 0.5)

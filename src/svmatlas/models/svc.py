@@ -160,7 +160,7 @@ class BaseSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _take_labels(self, classes: npt.NDArray[Any]) -> float:
         """Set the labels, from the negative and the positive one; 1 if these are in ascending order, -1 if not."""
         self.classes_ = np.unique(classes)
-        self.pos_label_ = classes[1]
+        self.pos_label_ = classes.tolist()[1]
         return 1.0 if classes[1] == self.classes_[1] else -1.0
 
     def _fit_at(self, X: Any, y: npt.NDArray[Any], sample_weight: Any, C_pos: float, C_neg: float, limit: Limit) -> Self:
@@ -211,7 +211,7 @@ def make_classifier(problem: Problem, solution: Solution, C_pos: float, C_neg: f
 
 def _unusual(classes: npt.NDArray[Any]) -> Any:
     """The positive label if it is the smaller one, else None."""
-    return classes[1] if classes[1] != np.unique(classes)[1] else None
+    return classes.tolist()[1] if classes[1] != np.unique(classes)[1] else None
 
 
 class AsymmetricSVC(BaseSVC):
