@@ -67,8 +67,12 @@ RIDGE = 2.0**-48
 DENSE = 1500
 """Rows and columns up to which all points are taken into the interior point method: a step takes some 0.1 s then."""
 
-NEAR = 0.1
-"""Distance of scores from 1 up to which points are taken into it, if there are more of both."""
+NEAR, MOST = 0.1, 6000
+"""Distance of scores from 1 up to which points are taken into it, if there are more of both, and how many at most at first:
+their inner products take 0.3 GB."""
+
+GUESS = 100
+"""Rounds of LIBLINEAR, which cannot be stopped."""
 
 ROUNDS = 8
 """Times that points are added to those."""
@@ -143,8 +147,11 @@ def _solve(data: _Data, limit: Limit) -> tuple[Floats, Floats, float] | None:
     some = np.ones(n, dtype=bool)
     if min(n, d) > DENSE:
         score = data.rows @ _guess(data)
-        some, inside = np.abs(score - 1.0) <= NEAR, score < 1.0 - NEAR
+        near = np.partition(np.abs(score - 1.0), MOST)[MOST] if n > MOST else np.inf
+        some, inside = np.abs(score - 1.0) <= min(NEAR, near), score < 1.0
     for _ in range(ROUNDS):
+        if min(int(some.sum()), d) > 2 * MOST:
+            return None
         alpha, beta, margin = _solve_some(data, some, inside, limit)
         score = data.rows @ beta
         wrong = ~some & (inside == (score > 1.0)) & (np.abs(score - 1.0) > LEFT)
@@ -165,7 +172,7 @@ def _guess(data: _Data) -> Floats:
         rows = csr_array((turned, rows.indices.astype(np.int32), rows.indptr.astype(np.int32)), shape=rows.shape)
     else:
         rows = rows * side[:, None]
-    model = LinearSVC(loss="hinge", dual=True, fit_intercept=False, tol=1e-3, random_state=0)
+    model = LinearSVC(loss="hinge", dual=True, fit_intercept=False, tol=1e-3, max_iter=GUESS, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(rows, side, sample_weight=data.bound)
