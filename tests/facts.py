@@ -16,7 +16,7 @@ import svmatlas
 from svmatlas.atlas import survey
 from svmatlas.data.problem import DROPPED
 from svmatlas.engine import layers
-from svmatlas.engine.facet import INSIDE
+from svmatlas.engine.workspace import INSIDE
 
 ROUNDING = 1e-9
 """Distance of vertices, of largest entry 1, that are the same: each map has moved them by 1e-13 times the conditioning."""

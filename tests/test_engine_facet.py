@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from svmatlas.engine import facet
-from svmatlas.engine.facet import ALPHA, BASIS, BETA, INSIDE, INVERSE, KAPPA, KEPT, MARGIN, MEMBER, REAL, SLOT, TRIANGLE
+from svmatlas.engine.workspace import ALPHA, BASIS, BETA, INSIDE, INVERSE, KAPPA, KEPT, MARGIN, MEMBER, REAL, SLOT, TRIANGLE
 from tests.engine import Exact, dot, fractions, gaussian, nearly_dependent, partitions, take, task_of, weighted
 
 CASES = {

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 from svmatlas.engine import layers, polygon
-from svmatlas.engine.facet import INSIDE, MARGIN, OUTSIDE, PULL, SCRATCH, sum_pull, weights_at
-from svmatlas.engine.layers import CLOSED_SINCE, END, FRONT, LAST, LAYERED, LONE, NAMED, OTHER, RINGED, SAME, TOLD
+from svmatlas.engine.arena import CLOSED_SINCE, END, FRONT, LAST, LAYERED, LONE, NAMED, OTHER, RINGED, SAME, TOLD
+from svmatlas.engine.facet import sum_pull
 from svmatlas.engine.record import make_record
+from svmatlas.engine.scores import weights_at
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, PULL, SCRATCH
 from tests.engine import Exact, gaussian, partitions, take, task_of
 
 
@@ -72,8 +74,8 @@ def test_the_queues_are_served_in_their_order(arena):
     """RINGED first; of LONE the last; what has been met twice since waits among SAME; OTHER in the end."""
     for f, queue in [(1, OTHER), (2, SAME), (3, LONE), (4, LONE), (5, LONE), (6, RINGED)]:
         layers._wait(arena, f, queue)
-    arena.met[4, 0] = 2  # another corner of it became known
-    arena.last_told[2] = CLOSED_SINCE  # closed in the meantime
+    arena.corner_counts[4, 0] = 2  # another corner of it became known
+    arena.corner_list_head[2] = CLOSED_SINCE  # closed in the meantime
     assert [layers._next(arena) for _ in range(6)] == [6, 5, 3, 4, 1, -1]
 
 
@@ -97,7 +99,7 @@ def test_queues_against_a_model(arena):
 def test_a_facet_is_told_of_a_corner_once(arena):
     layers._tell(arena, 7, 2, 4, 11)
     layers._tell(arena, 7, 2, 4, 11)
-    assert (arena.counts[TOLD], *arena.met[7]) == (1, 1, 2)  # one corner, two edges with one known end
+    assert (arena.counts[TOLD], *arena.corner_counts[7]) == (1, 1, 2)  # one corner, two edges with one known end
 
 
 def test_a_ring_of_corners_is_ready(arena):
@@ -106,7 +108,7 @@ def test_a_ring_of_corners_is_ready(arena):
     for a, b, number in corners:
         assert arena.counts[END + RINGED] == 0
         layers._tell(arena, 7, a, b, number)
-    assert arena.met[7].tolist() == [3, 0]
+    assert arena.corner_counts[7].tolist() == [3, 0]
     assert layers._next(arena) == 7
     hints = np.zeros((layers.CROWD, 3), np.int64)
     n = layers._recall(arena, 7, hints)
@@ -117,20 +119,20 @@ def test_what_was_told_is_room_for_more(arena):
     """When a facet is closed its corners are forgotten, and their places used again."""
     for number in range(3):
         layers._tell(arena, 7, number, number + 1, number)
-    arena.seat[7], arena.holders[0] = 0, 2
+    arena.partition_row[7], arena.holders[0] = 0, 2
     layers._leave(arena, 7)
-    assert arena.last_told[7] == CLOSED_SINCE
+    assert arena.corner_list_head[7] == CLOSED_SINCE
     for number in range(3):
         layers._tell(arena, 8, number, number + 1, number)
     assert arena.counts[TOLD] == 3
     layers._tell(arena, 7, 1, 2, 3)  # is not told any more
-    assert arena.last_told[7] == CLOSED_SINCE
+    assert arena.corner_list_head[7] == CLOSED_SINCE
 
 
 def test_rows_that_none_needs_are_used_again(arena):
     arena.counts[layers.SEATS] = 0
     seats = [layers._take_seat(arena) for _ in range(3)]
-    arena.seat[:3], arena.holders[:3] = seats, 1
+    arena.partition_row[:3], arena.holders[:3] = seats, 1
     layers._leave(arena, 1)
     assert layers._take_seat(arena) == seats[1]
 
@@ -140,7 +142,7 @@ def test_facets_are_merged_by_name(arena, layered):
     """A key that is there already has its number; a new one waits, by the parity of its |M|, or layer by layer."""
     task = SimpleNamespace(state=np.array([MARGIN, INSIDE, OUTSIDE], np.int8), axis=np.array([0, 1, 0], np.int8), rank=3)
     arena.counts[NAMED], arena.counts[LAYERED] = 1, layered
-    arena.key[0], arena.seat[0], arena.margin[0] = 5, 0, [1, 0]
+    arena.key[0], arena.partition_row[0], arena.margin[0] = 5, 0, [1, 0]
     new = layers._mef(task, arena, 0, np.uint64(99), 3, 3)
     assert new == layers._mef(task, arena, 0, np.uint64(99), 3, 3) == 1
     assert arena.margin[1].tolist() == [1, 1]  # point 1 enters M

@@ -10,7 +10,7 @@ import pytest
 
 from svmatlas.engine import facet, polygon
 from svmatlas.engine.doubledouble import UNIT
-from svmatlas.engine.facet import CODE, INSIDE, MARGIN, N_CORNERS, N_LISTED, OUTSIDE, PENCIL, SIZE
+from svmatlas.engine.workspace import CODE, INSIDE, MARGIN, N_CORNERS, N_LISTED, OUTSIDE, PENCIL, SIZE
 from tests import tiny
 from tests.engine import Exact, dot, fractions, gaussian, partitions, take, task_of, weighted
 

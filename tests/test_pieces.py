@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from svmatlas.engine import canonical, ties
+from svmatlas.engine.arena import crossed
 from svmatlas.engine.compiled import entry
-from svmatlas.engine.facet import INSIDE, MARGIN, OUTSIDE
-from svmatlas.engine.layers import crossed, key_of, make_words
 from svmatlas.engine.mesh import Mesh, Split, take_lists
+from svmatlas.engine.names import key_of, make_words
 from svmatlas.engine.ties import LESS
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE
 
 
 def plain(name, module=canonical):

@@ -11,8 +11,8 @@ import svmatlas
 from svmatlas.atlas import budget, survey
 from svmatlas.engine import layers
 from svmatlas.engine.guess import approximate
-from svmatlas.engine.layers import uncertain
 from svmatlas.engine.maps import affine_maps
+from svmatlas.engine.tile import uncertain
 from svmatlas.models.walk import state_at
 from tests import cases
 from tests.facts import cut_finely

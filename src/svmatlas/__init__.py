@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from svmatlas.choose.roc import Frontier, roc_frontier
     from svmatlas.choose.select import Selection, select
     from svmatlas.data.columns import Columns
-    from svmatlas.engine.layers import EngineError
+    from svmatlas.engine.tile import EngineError
     from svmatlas.estimators.atlas_svc import AtlasSVC
     from svmatlas.estimators.crossval import AsymmetricSVCCV
     from svmatlas.models.gap import AccuracyWarning
@@ -35,7 +35,7 @@ _HOMES = {
     "choose.roc": ("Frontier", "roc_frontier"),
     "choose.select": ("Selection", "select"),
     "data.columns": ("Columns",),
-    "engine.layers": ("EngineError",),
+    "engine.tile": ("EngineError",),
     "estimators.atlas_svc": ("AtlasSVC",),
     "estimators.crossval": ("AsymmetricSVCCV",),
     "models.gap": ("AccuracyWarning",),

@@ -18,9 +18,9 @@ from svmatlas.data.columns import Columns
 from svmatlas.data.features import decision_values
 from svmatlas.data.problem import DROPPED, ZERO, Bounds, Problem, check_rows, make_region
 from svmatlas.engine.canonical import Canonical
-from svmatlas.engine.facet import INSIDE, MARGIN, OUTSIDE, P, Q, Region
 from svmatlas.engine.locate import NOWHERE, Locator
 from svmatlas.engine.mesh import Mesh
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, P, Q, Region
 from svmatlas.models.gap import user_gaps, warn_if_inaccurate
 from svmatlas.models.limits import LimitSolution, first_limit, way_to
 from svmatlas.models.solve import ALARM, Solution, choose, is_doubtful, is_far, smaller_costs, solution_maps, solve

@@ -34,8 +34,8 @@ from svmatlas.data.features import Features
 from svmatlas.data.kernels import Kernel
 from svmatlas.data.problem import ZERO, Bounds, Problem
 from svmatlas.engine.canonical import Canonical, untied
-from svmatlas.engine.facet import Data
 from svmatlas.engine.mesh import Mesh, Split
+from svmatlas.engine.workspace import Data
 from svmatlas.support.writing import check_goal, replacing
 from svmatlas.version import __version__
 

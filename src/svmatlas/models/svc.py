@@ -27,7 +27,7 @@ from svmatlas.data.problem import (
     make_problem,
     make_region,
 )
-from svmatlas.engine.facet import L
+from svmatlas.engine.workspace import L
 from svmatlas.models.gap import combination, user_gaps, warn_if_inaccurate
 from svmatlas.models.interior import fit_linear
 from svmatlas.models.solve import Solution, choose, is_doubtful, solve
