@@ -34,6 +34,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.svm import SVC, LinearSVC
 
 import svmatlas
+from page import compare_page
 from svmatlas import AsymmetricSVC
 from svmatlas.cli.prepare import compile_all
 
@@ -607,6 +608,11 @@ def compare_selections():
     run_certified()
 
 
+def run_page():
+    """What the page of the breast-cancer map takes a browser."""
+    compare_page(svmatlas.explore(*breast_cancer()))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     tables = {
@@ -616,6 +622,7 @@ def main():
         "ray": compare_rays,
         "fit": compare_fits,
         "select": compare_selections,
+        "page": run_page,
     } | {f"large {which}": lambda which=which: run_large(which) for which in LARGE}
     parser.add_argument("--case", choices=[*CASES, *tables], help="run one row or one table")
     parser.add_argument("--picture", help="where to draw the growth of facets, with --case growth")
@@ -644,6 +651,7 @@ def main():
     compare_fits()
     compare_ppopt()
     compare_selections()
+    run_page()
     first_use()
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from svmatlas.models.gap import AccuracyWarning
     from svmatlas.models.svc import AsymmetricSVC
     from svmatlas.paths.ray import Path, ray, segment
+    from svmatlas.proof.certify import Certificate, certify
+    from svmatlas.proof.reading import ProofError
 
 _HOMES = {
     "atlas.atlas": ("Atlas", "Facet", "Partition", "load"),
@@ -41,6 +43,8 @@ _HOMES = {
     "models.gap": ("AccuracyWarning",),
     "models.svc": ("AsymmetricSVC",),
     "paths.ray": ("Path", "ray", "segment"),
+    "proof.certify": ("Certificate", "certify"),
+    "proof.reading": ("ProofError",),
 }
 """Where public names live. They are imported at their first use: numba and scikit-learn take seconds on a slow machine."""
 
@@ -53,6 +57,7 @@ __all__ = [
     "Atlas",
     "AtlasSVC",
     "Cell",
+    "Certificate",
     "Columns",
     "EngineError",
     "Estimate",
@@ -61,9 +66,11 @@ __all__ = [
     "Frontier",
     "Partition",
     "Path",
+    "ProofError",
     "Report",
     "Selection",
     "__version__",
+    "certify",
     "estimate",
     "explore",
     "load",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -137,6 +138,23 @@ class Selection:
             f"Selection(best score {self.best_score:.6g}, {proof}{chosen}; C_pos={self.C_pos:.6g}, C_neg={self.C_neg:.6g}; "
             f"{self.n_folds} folds, {len(self.cells)} cells; {positive_of(self.classes_)})"
         )
+
+    def page(self, path: Any, frontier: Any = None, *, title: str | None = None) -> None:
+        """Write the score over the plane as one HTML file to look at: its best cells, the bound, and a grid on top.
+
+        For the models themselves, give the selection to :meth:`svmatlas.Atlas.page`.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write.
+        frontier : Frontier, optional
+            Made by :func:`svmatlas.roc_frontier`.
+        title : str, optional
+            What the page is called.
+
+        """
+        import_module("svmatlas.show.pages").write_selection(self, path, frontier, title)  # called by name: it builds on this
 
 
 def select(

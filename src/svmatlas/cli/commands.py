@@ -8,7 +8,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from scipy.sparse import issparse
 
 import svmatlas
 from svmatlas.cli.tables import DataError, Table, Wanted, read_table
-from svmatlas.data.columns import standardize_columns
+from svmatlas.data.columns import match_names, standardize_columns
+from svmatlas.support.progress import make_bar
 from svmatlas.support.writing import check_goal, replacing
 
 OK, NO = 0, 1
@@ -173,9 +174,47 @@ def _plot(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _page(arguments: argparse.Namespace) -> int:
+    check_goal(arguments.output)
+    atlas = svmatlas.load(arguments.map)
+    held_out = _held_out(arguments, atlas) if arguments.data else {}
+    atlas.page(
+        arguments.output, region=_pairs(arguments.region), title=arguments.title or Path(arguments.map).stem, **held_out
+    )
+    _report(arguments, {"page": arguments.output, "facets": atlas.n_facets}, f"written to {arguments.output}")
+    return OK
+
+
+def _held_out(arguments: argparse.Namespace, atlas: svmatlas.Atlas) -> dict[str, Any]:
+    """Rows and labels of a file, columns in the order of the map."""
+    table = _read(arguments)
+    X, names, y = table.X, atlas.columns.names, np.asarray(table.y)
+    with _about(arguments.data):
+        if names is not None and table.names is not None:
+            X = X[:, match_names(names, table.names)]
+    if np.isin(y, atlas.classes_).all():
+        return {"X_test": X, "y_test": y}
+    raise DataError(f"{arguments.data}: labels are not those of the map, {atlas.classes_[0]} and {atlas.classes_[1]}")
+
+
 def _validate(arguments: argparse.Namespace) -> int:
     atlas = svmatlas.load(arguments.map)
     report = atlas.validate(n_costs=arguments.costs, progress=_progress(arguments), n_jobs=arguments.jobs)
+    _report(arguments, vars(report), str(report))
+    return OK if report.ok else NO
+
+
+def _certify(arguments: argparse.Namespace) -> int:
+    table = None if arguments.data is None else _read(arguments)
+    X, y = (None, None) if table is None else (table.X, table.y)
+    bar: Any = make_bar(" facets") if _progress(arguments) else nullcontext()
+    with bar as shown, _about(arguments.data or arguments.map):
+
+        def advance(done: int, total: int) -> None:
+            shown.total = total
+            shown.update(done - shown.n)
+
+        report = svmatlas.certify(arguments.map, X, y, progress=advance if shown is not None else None, n_jobs=arguments.jobs)
     _report(arguments, vars(report), str(report))
     return OK if report.ok else NO
 
@@ -201,7 +240,7 @@ def _demo(arguments: argparse.Namespace) -> int:
 
 COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
     "explore": _explore, "info": _info, "at": _at, "ray": _ray, "select": _select, "estimate": _estimate, "export": _export,
-    "plot": _plot, "validate": _validate, "compile": _compile, "demo": _demo,
+    "plot": _plot, "page": _page, "validate": _validate, "certify": _certify, "compile": _compile, "demo": _demo,
 }  # fmt: skip
 
 
@@ -211,7 +250,9 @@ COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
 
 def _read(arguments: argparse.Namespace) -> Table:
     """The data; weights come first of what is put aside, groups last."""
-    aside = [column for column in (arguments.weights, getattr(arguments, "groups", None)) if column is not None]
+    aside = [
+        column for column in (getattr(arguments, "weights", None), getattr(arguments, "groups", None)) if column is not None
+    ]
     table = read_table(arguments.data, arguments.label, arguments.format, aside=aside)
     n = len(np.unique(table.y)) if table.y is not None else 0
     if n != 2:

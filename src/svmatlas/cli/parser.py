@@ -12,8 +12,10 @@ EPILOG = """\
 examples:
   svmatlas explore data.csv --label sick --standardize -o data.atlas
   svmatlas validate data.atlas
+  svmatlas certify data.atlas --data data.csv --label sick
   svmatlas at data.atlas --costs 2 0.5 --predict new.csv
   svmatlas plot data.atlas -o map.png --scale triangle
+  svmatlas page data.atlas --data new.csv --label sick -o map.html
   svmatlas select data.csv --cv 5 --scoring f1 --json
   svmatlas ray data.csv.gz --ratio 3 --positive yes | head
   svmatlas estimate data.csv --label sick --standardize
@@ -53,7 +55,11 @@ def make_parser() -> argparse.ArgumentParser:
     _add_estimate(add("estimate", "what a map would take", "svmatlas estimate data.csv --time-budget 5"))
     _add_export(add("export", "write a map as tables", "svmatlas export data.atlas -o tables --format csv"))
     _add_plot(add("plot", "draw a map", "svmatlas plot data.atlas -o map.png --scale triangle"))
-    _add_validate(add("validate", "prove that a map is right", "svmatlas validate data.atlas"))
+    _add_page(add("page", "the map as one HTML file to look at", "svmatlas page data.atlas -o map.html"))
+    _add_validate(add("validate", "check a map, quickly", "svmatlas validate data.atlas"))
+    _add_certify(
+        add("certify", "prove that a map is right for the data as given", "svmatlas certify data.atlas --data data.csv")
+    )
     add("compile", "compile all kernels now, not at their first use", "svmatlas compile")
     add("demo", "a tour on the breast-cancer data", "svmatlas demo").add_argument(
         "-o", "--output", default="demo", metavar="DIR", help="where the pictures go (default: demo)"
@@ -175,9 +181,29 @@ def _add_plot(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dpi", type=float, default=150, help="dots per inch (default: 150)")
 
 
+def _add_page(command: argparse.ArgumentParser) -> None:
+    _add_map(command)
+    command.add_argument("-o", "--output", required=True, metavar="FILE", help="HTML file to write")
+    command.add_argument("--data", metavar="DATA", help="held-out rows with labels, for confusion matrices and scores")
+    command.add_argument("--label", metavar="COL", help="column of labels in DATA by name or number (default: the last)")
+    command.add_argument("--format", choices=FORMATS, help="of DATA (default: by its suffix or content)")
+    command.add_argument(
+        "--region", nargs=4, type=float, metavar=("P0", "P1", "Q0", "Q1"), help="only facets that meet these costs"
+    )
+    command.add_argument("--title", help="what the page is called (default: the name of the map)")
+
+
 def _add_validate(command: argparse.ArgumentParser) -> None:
     _add_map(command)
     command.add_argument(
         "--costs", type=int, default=1000, metavar="N", help="random costs to measure gaps at (default: 1000)"
     )
+    _add_jobs(command)
+
+
+def _add_certify(command: argparse.ArgumentParser) -> None:
+    _add_map(command)
+    command.add_argument("--data", metavar="DATA", help="the data that the map was made of (default: the rows in the map)")
+    command.add_argument("--label", metavar="COL", help="column of labels by name or number (default: the last)")
+    command.add_argument("--format", choices=FORMATS, help="of DATA (default: by its suffix or content)")
     _add_jobs(command)

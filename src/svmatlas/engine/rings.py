@@ -17,7 +17,7 @@ from svmatlas.engine.workspace import Int32, Ints
 
 
 @kernel
-def _apart(a, b):
+def _distance(a, b):
     """Distance of two vertices: the largest relative difference of their ratios."""
     top = 0.0
     for c in range(3):
@@ -180,7 +180,7 @@ def _gather(vertices, at, corner, beyond, event, pieces, rings, size):
     places, starts = places[order], starts[order]
     length = np.empty(places.size)
     for k in range(places.size):
-        length[k] = _apart(vertices[starts[k]], vertices[corner[places[k]]])
+        length[k] = _distance(vertices[starts[k]], vertices[corner[places[k]]])
     longest, which = _neighbours(beyond, places, length)
     for n in range(longest.size):
         k = longest[n]
@@ -239,7 +239,7 @@ def sharpness(a, v, b):
     zeros = 1.0 * (v[0] == 0.0) + 1.0 * (v[1] == 0.0) + 1.0 * (v[2] == 0.0)
     det = a[0] * (v[1] * b[2] - v[2] * b[1]) + a[1] * (v[2] * b[0] - v[0] * b[2]) + a[2] * (v[0] * b[1] - v[1] * b[0])
     size = a[0] * (v[1] * b[2] + v[2] * b[1]) + a[1] * (v[2] * b[0] + v[0] * b[2]) + a[2] * (v[0] * b[1] + v[1] * b[0])
-    lengths = _apart(a, v) * _apart(v, b)
+    lengths = _distance(a, v) * _distance(v, b)
     return zeros + (min(1.0, abs(det) / (size * lengths)) / 2.0 if size * lengths > 0.0 else 0.0)
 
 
