@@ -20,7 +20,8 @@ import time
 import warnings
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_iris, load_wine, make_classification
+from scipy.sparse import csr_array
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine, make_classification
 from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import (
     GridSearchCV,
@@ -29,11 +30,12 @@ from sklearn.model_selection import (
     TunedThresholdClassifierCV,
     cross_val_score,
 )
-from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.preprocessing import StandardScaler, normalize
+from sklearn.svm import SVC, LinearSVC
 
 import svmatlas
 from page import compare_page
+from svmatlas import AsymmetricSVC
 from svmatlas.cli.prepare import compile_all
 
 
@@ -361,6 +363,44 @@ def compare_rays():
         )
 
 
+def sparse_text(n=2000, d=5000, words=50):
+    """Rows of a table of words: non-negative, of length 1."""
+    random = np.random.default_rng(0)
+    place = random.integers(0, d, n * words, dtype=np.int32)  # SVC takes no longer ones
+    X = csr_array(
+        (np.abs(random.normal(size=n * words)), place, np.arange(0, n * words + 1, words, dtype=np.int32)), shape=(n, d)
+    )
+    X = normalize(X)
+    return X, X @ random.normal(size=d) + 0.1 * random.normal(size=n) > 0
+
+
+def compare_fits(rounds=3):
+    """One fit beside those of scikit-learn, timed in turn."""
+    digits = load_digits(return_X_y=True)
+    many = gaussian(200_000, 20)
+    others = {
+        'SVC(kernel="linear")': lambda X, y: SVC(kernel="linear").fit(X, y),
+        'LinearSVC(loss="hinge", tol=1e-6)': lambda X, y: LinearSVC(loss="hinge", tol=1e-6).fit(X, y),
+    }
+    svc, linear = others
+    table = (
+        ("text, 2,000 x 5,000, sparse", sparse_text(), svc),
+        ("digits, odd or even, 1,797 x 64", (digits[0], digits[1] % 2), svc),
+        ("Gaussian, 200,000 x 20", many, linear),
+    )
+    print("| one fit, C = 1 | beside | ratio of times | duality gap |\n|---|---|---|---|", flush=True)
+    for name, (X, y), other in table:
+        own, its = [], []
+        for _ in range(rounds):
+            own.append(best(lambda X=X, y=y: AsymmetricSVC().fit(X, y), repeat=1))
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                its.append(best(lambda X=X, y=y, fit=others[other]: fit(X, y), repeat=1))
+        gap = AsymmetricSVC().fit(X, y).duality_gap_
+        print(f"| {name} | `{other}` | {ratio(own, its):.2f} | {gap:.0e} |", flush=True)
+    print(flush=True)
+
+
 def ray_gap(path, X, y):
     """Largest relative duality gap at 20 places of a path, in the user's units."""
     sign, gaps = np.where(y == 1, 1.0, -1.0), []
@@ -580,6 +620,7 @@ def main():
         "large": compare_large,
         "tied": compare_tied,
         "ray": compare_rays,
+        "fit": compare_fits,
         "select": compare_selections,
         "page": run_page,
     } | {f"large {which}": lambda which=which: run_large(which) for which in LARGE}
@@ -607,6 +648,7 @@ def main():
     compare_large()
     compare_tied()
     compare_rays()
+    compare_fits()
     compare_ppopt()
     compare_selections()
     run_page()

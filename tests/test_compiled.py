@@ -253,4 +253,5 @@ def test_the_package_is_imported_where_nothing_can_be_written_to(installation):
     shutil.rmtree(installation.package)
     shutil.copytree(SOURCE, installation.package, ignore=shutil.ignore_patterns("__pycache__"))
     installation.close(installation.package, installation.home)
-    assert installation.run("import svmatlas; print(svmatlas.__file__)").strip() == str(installation.package / "__init__.py")
+    code = "import svmatlas; svmatlas.explore, svmatlas.select; print(svmatlas.__file__)"
+    assert installation.run(code).strip() == str(installation.package / "__init__.py")

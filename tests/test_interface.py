@@ -251,7 +251,8 @@ def test_progress_bar(small, capsys):
     svmatlas.explore(A, y, progress=True)
     text = capsys.readouterr().err
     assert f"{whole._canonical.split.tie.size} facets" in text
-    assert "tile 1 of 1" in text
+    assert "1/1" in text
+    assert "100%" in text
 
 
 def test_locate_finds_the_facet_that_holds_the_costs(small):

@@ -10,6 +10,7 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 import svmatlas
+from svmatlas.engine import locate
 from tests import cases
 
 inf = np.inf
@@ -321,3 +322,17 @@ def test_a_million_points_are_located_in_seconds(large):
     C_pos, C_neg = np.random.default_rng(1).uniform(0.05, 0.08, (2, 10**5))
     atlas.locate(C_pos[:10], C_neg[:10])
     assert best(lambda: atlas.locate(C_pos, C_neg)) < 1.0  # for a tenth of them
+
+
+def test_facets_do_not_depend_on_where_a_walk_starts(monkeypatch):
+    """With few starts walks are long, and lead to the same facets; the middles of some pieces are those of all."""
+    X, y = cases.gaussian(20, 30, 2, 1.0)
+    atlas = svmatlas.explore(X, y)
+    costs = np.exp(np.random.default_rng(0).uniform(-8, 8, size=(2, 500)))
+    facets = atlas.locate(*costs)
+    monkeypatch.setattr(locate, "STARTS", 3)
+    again = svmatlas.explore(X, y)
+    assert again._locator.starts.size <= 3 < again._locator.true.size
+    np.testing.assert_array_equal(again.locate(*costs), facets)
+    some = again._locator.true[::7]
+    np.testing.assert_array_equal(again._locator._middles(some), again._locator._middles(again._locator.true)[::7])

@@ -1,24 +1,54 @@
 """svmatlas: the whole map of every asymmetric-cost linear SVM, exactly."""
 
-from svmatlas.atlas.atlas import Atlas, Facet, Partition, load
-from svmatlas.atlas.budget import Estimate
-from svmatlas.atlas.explore import explore
-from svmatlas.atlas.files import FileError
-from svmatlas.atlas.stream import estimate, tiles
-from svmatlas.atlas.validate import Report
-from svmatlas.choose.cells import Cell
-from svmatlas.choose.roc import Frontier, roc_frontier
-from svmatlas.choose.select import Selection, select
-from svmatlas.data.columns import Columns
-from svmatlas.engine.tile import EngineError
-from svmatlas.estimators.atlas_svc import AtlasSVC
-from svmatlas.estimators.crossval import AsymmetricSVCCV
-from svmatlas.models.gap import AccuracyWarning
-from svmatlas.models.svc import AsymmetricSVC
-from svmatlas.paths.ray import Path, ray, segment
-from svmatlas.proof.certify import Certificate, certify
-from svmatlas.proof.reading import ProofError
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from svmatlas.version import __version__
+
+if TYPE_CHECKING:
+    from svmatlas import plot, scoring
+    from svmatlas.atlas.atlas import Atlas, Facet, Partition, load
+    from svmatlas.atlas.budget import Estimate
+    from svmatlas.atlas.explore import explore
+    from svmatlas.atlas.files import FileError
+    from svmatlas.atlas.stream import estimate, tiles
+    from svmatlas.atlas.validate import Report
+    from svmatlas.choose.cells import Cell
+    from svmatlas.choose.roc import Frontier, roc_frontier
+    from svmatlas.choose.select import Selection, select
+    from svmatlas.data.columns import Columns
+    from svmatlas.engine.tile import EngineError
+    from svmatlas.estimators.atlas_svc import AtlasSVC
+    from svmatlas.estimators.crossval import AsymmetricSVCCV
+    from svmatlas.models.gap import AccuracyWarning
+    from svmatlas.models.svc import AsymmetricSVC
+    from svmatlas.paths.ray import Path, ray, segment
+    from svmatlas.proof.certify import Certificate, certify
+    from svmatlas.proof.reading import ProofError
+
+_HOMES = {
+    "atlas.atlas": ("Atlas", "Facet", "Partition", "load"),
+    "atlas.budget": ("Estimate",),
+    "atlas.explore": ("explore",),
+    "atlas.files": ("FileError",),
+    "atlas.stream": ("estimate", "tiles"),
+    "atlas.validate": ("Report",),
+    "choose.cells": ("Cell",),
+    "choose.roc": ("Frontier", "roc_frontier"),
+    "choose.select": ("Selection", "select"),
+    "data.columns": ("Columns",),
+    "engine.tile": ("EngineError",),
+    "estimators.atlas_svc": ("AtlasSVC",),
+    "estimators.crossval": ("AsymmetricSVCCV",),
+    "models.gap": ("AccuracyWarning",),
+    "models.svc": ("AsymmetricSVC",),
+    "paths.ray": ("Path", "ray", "segment"),
+    "proof.certify": ("Certificate", "certify"),
+    "proof.reading": ("ProofError",),
+}
+"""Where public names live. They are imported at their first use: numba and scikit-learn take seconds on a slow machine."""
+
+_MODULES = ("plot", "scoring")
 
 __all__ = [
     "AccuracyWarning",
@@ -44,9 +74,27 @@ __all__ = [
     "estimate",
     "explore",
     "load",
+    "plot",
     "ray",
     "roc_frontier",
+    "scoring",
     "segment",
     "select",
     "tiles",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name at its first use."""
+    if name in _MODULES:
+        return import_module(f"svmatlas.{name}")
+    for home, names in _HOMES.items():
+        if name in names:
+            value = getattr(import_module(f"svmatlas.{home}"), name)
+            globals()[name] = value
+            return value
+    raise AttributeError(f"module 'svmatlas' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -7,7 +7,9 @@ from svmatlas.choose.scoring import (
     fbeta,
     jaccard,
     matthews_corrcoef,
+    precision,
     precision_at_recall,
+    recall,
     recall_at_precision,
 )
 
@@ -18,6 +20,8 @@ __all__ = [
     "fbeta",
     "jaccard",
     "matthews_corrcoef",
+    "precision",
     "precision_at_recall",
+    "recall",
     "recall_at_precision",
 ]

@@ -26,7 +26,7 @@ from svmatlas.models.gap import user_gaps, warn_if_inaccurate
 from svmatlas.models.limits import LimitSolution, first_limit, way_to
 from svmatlas.models.solve import ALARM, Solution, choose, is_doubtful, is_far, smaller_costs, solution_maps, solve
 from svmatlas.models.svc import AsymmetricSVC, make_classifier
-from svmatlas.support.messages import shown
+from svmatlas.support.messages import positive_of, shown
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline
@@ -252,7 +252,8 @@ class Atlas:
     def __repr__(self) -> str:
         state = "complete" if self.complete else "partial"
         return (
-            f"Atlas({state}: {self.n_facets} facets, {self.n_edges} edges, {self.n_vertices} vertices, {self.n_layers} layers)"
+            f"Atlas({state}: {self.n_facets} facets, {self.n_edges} edges, {self.n_vertices} vertices, "
+            f"{self.n_layers} layers; {positive_of(self.classes_)})"
         )
 
     # Facets
@@ -635,9 +636,10 @@ class Atlas:
         ----------
         folder : str or path-like
             Where ``vertices``, ``edges`` and ``facets`` are put; it is made if need be.
-        format : {"parquet", "csv"}, default="parquet"
+        format : {"parquet", "csv", "geojson"}, default="parquet"
             Format of the tables; "parquet" needs pyarrow. Lists of a facet's edges and vertices are written with
-            spaces between them in "csv".
+            spaces between them in "csv". "geojson" is one file of polygons, ``facets.geojson``, with coordinates
+            (C+, C-) / (1 + C+ + C-): the whole quadrant is a triangle, infinity included, and edges are straight.
 
         """
         export(self, folder, format)

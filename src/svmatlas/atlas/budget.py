@@ -34,6 +34,9 @@ LOOK, LONGER, GLANCE = 2.0, 4.0, 1.0
 FASTEST = 2e-6
 """Seconds for a facet, at least, in one thread."""
 
+AT_LEAST = 0.1
+"""Least relative error that is told: what cuts add to the number of facets, and by how much times vary from run to run."""
+
 SAMPLE_SHARE = 0.1
 """Share of a budget of time that goes into the sample."""
 
@@ -46,7 +49,9 @@ CGROUPS = Path("/sys/fs/cgroup")
 class Estimate:
     """What an atlas would take; ``error`` is the relative standard error of all three numbers.
 
-    It is infinite if there was no time to finish the tiles of the sample. The numbers are then less than the true ones.
+    It is never zero, also where all tiles were explored: facets that reach over several tiles are counted in each, and times
+    and memory vary. It is infinite if there was no time to finish the tiles of the sample. The numbers are then less than the
+    true ones.
     """
 
     n_facets: float  # ties included

@@ -20,7 +20,7 @@ from svmatlas.engine.tile import Facets
 from svmatlas.engine.workspace import INSIDE
 from svmatlas.models.walk import state_at
 from svmatlas.support.messages import shown
-from svmatlas.support.progress import make_bar
+from svmatlas.support.progress import make_bar, move_to
 from svmatlas.support.stopping import NEVER, Limit, check_budget, stoppable
 from svmatlas.support.threads import make_pool
 
@@ -57,6 +57,7 @@ def explore(
     progress: bool = False,
     n_jobs: int | None = None,
     random_state: Any = 0,
+    pos_label: Any = None,
 ) -> Atlas:
     r"""Compute the whole map of the asymmetric-cost linear SVM over its two costs.
 
@@ -69,7 +70,7 @@ def explore(
         Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows). The atlas remembers the names of the
         columns of a data frame.
     y : array-like of shape (n_rows,)
-        Any two labels; the larger one in sorted order is the positive class.
+        Any two labels.
     bias : float, default=1.0
         The constant B that is appended to each row; 0 for no intercept. Its square is added to a kernel.
     sample_weight : array-like of shape (n_rows,), optional
@@ -101,6 +102,8 @@ def explore(
         Number of threads; -1 for all cores. Default: 1.
     random_state : int, RandomState or None, default=0
         Seed of the jitter that splits ties, and of the names of facets.
+    pos_label : int, str or other label, optional
+        The label of the positive class, with cost C+. Default: the larger one in sorted order.
 
     Returns
     -------
@@ -125,7 +128,7 @@ def explore(
     get_help(explore=True)
     with stoppable(time_budget) as limit:
         problem = make_problem(
-            X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, feature_names
+            X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, feature_names, pos_label
         )
         state = first_state(problem, bounds, start, limit)
         surveyor = Surveyor(problem, bounds)
@@ -209,10 +212,13 @@ def _bar(progress: bool) -> Iterator[Any]:
     if not progress:
         yield lambda facets, surveyor: None
         return
-    with make_bar(" facets") as bar:
+    count = 0
+    with make_bar(" tiles", 1) as bar:
 
         def show(facets: Facets, surveyor: Surveyor) -> None:
-            bar.set_postfix_str(f"tile {surveyor.n_tiles} of {surveyor.n_known}", refresh=False)
-            bar.update(facets.key.size)
+            nonlocal count
+            count += facets.key.size
+            bar.set_postfix_str(f"{count} facets", refresh=False)
+            move_to(bar, surveyor.n_tiles, surveyor.n_known)
 
         yield show

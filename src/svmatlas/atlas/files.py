@@ -335,9 +335,14 @@ def _canonical_ranges(canonical: Canonical, n_points: int) -> list[Range]:
 
 
 def export(atlas: Atlas, folder: str | os.PathLike[str], format: str) -> None:
-    """Write the tables of vertices, edges and facets."""
+    """Write the tables of vertices, edges and facets; of GeoJSON one file of facets."""
+    if format == "geojson":
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        with replacing(Path(folder) / "facets.geojson") as draft, open(draft, "w", encoding="utf-8") as text:
+            _write_geojson(text, atlas)
+        return
     if format not in ("csv", "parquet"):
-        raise ValueError(f"format must be 'csv' or 'parquet', got {format!r}")
+        raise ValueError(f"format must be 'csv', 'parquet' or 'geojson', got {format!r}")
     write = _write_csv if format == "csv" else _write_parquet
     Path(folder).mkdir(parents=True, exist_ok=True)
     for name, table in _tables(atlas).items():
@@ -367,6 +372,22 @@ def _tables(atlas: Atlas) -> dict[str, dict[str, Any]]:
             "vertices": (atlas.facet_vertices, atlas.facet_at),
         },
     }
+
+
+def _write_geojson(file: IO[str], atlas: Atlas) -> None:
+    """Facets as polygons of places (p, q) / (p + q + l) in the triangle that is the whole quadrant, infinity included."""
+    places = (atlas.vertices[:, :2] / atlas.vertices.sum(axis=1, keepdims=True)).tolist()
+    at, corners = atlas.facet_at.tolist(), atlas.facet_vertices.tolist()
+    layers, parents = atlas.facet_layer.tolist(), atlas.facet_parent.tolist()
+    file.write('{"type": "FeatureCollection", "features": [')
+    for f, (a, b) in enumerate(pairwise(at)):
+        ring = [places[k] for k in (*corners[a:b], corners[a])]
+        feature = {
+            "type": "Feature", "id": f, "properties": {"layer": layers[f], "parent": parents[f]},
+            "geometry": {"type": "Polygon", "coordinates": [ring]},
+        }  # fmt: skip
+        file.write(",\n" * (f > 0) + json.dumps(feature))
+    file.write("]}\n")
 
 
 def _write_csv(file: IO[bytes], table: dict[str, Any]) -> None:

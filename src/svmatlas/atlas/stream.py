@@ -10,11 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.atlas.atlas import Atlas
-from svmatlas.atlas.budget import Estimate, samples
+from svmatlas.atlas.budget import AT_LEAST, Estimate, samples
 from svmatlas.atlas.survey import RAY_SHARE, Surveyor
 from svmatlas.data.problem import Bounds, check_bounds, make_problem, make_region, make_tile
 from svmatlas.engine.canonical import unite
 from svmatlas.engine.mesh import Joiner
+from svmatlas.support.progress import make_bar, move_to
 from svmatlas.support.stopping import Limit, check_budget, stoppable
 from svmatlas.support.threads import make_pool
 
@@ -38,6 +39,7 @@ def tiles(
     standardize: bool = False,
     region: Any = None,
     random_state: Any = 0,
+    pos_label: Any = None,
 ) -> Iterator[Atlas]:
     """Explore the map tile by tile, in constant memory.
 
@@ -46,7 +48,7 @@ def tiles(
 
     Parameters
     ----------
-    X, y, bias, sample_weight, kernel, gamma, degree, coef0, standardize, region, random_state
+    X, y, bias, sample_weight, kernel, gamma, degree, coef0, standardize, region, random_state, pos_label
         As in :func:`svmatlas.explore`.
 
     Yields
@@ -57,7 +59,9 @@ def tiles(
     """
     bounds = check_bounds(region)
     with stoppable() as limit:
-        problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize)
+        problem = make_problem(
+            X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, pos_label=pos_label
+        )  # fmt: skip
         surveyor = Surveyor(problem, bounds)
         waiting = [(tile, 0) for tile in surveyor.cut((bounds[0][0], bounds[1][0]), limit)]
         limit.check()
@@ -109,21 +113,26 @@ def estimate(
     region: Any = None,
     time_budget: float = 5.0,
     random_state: Any = 0,
+    pos_label: Any = None,
+    progress: bool = False,
 ) -> Estimate:
     """Estimate the size of an atlas from a random sample of its tiles.
 
     Parameters
     ----------
-    X, y, bias, sample_weight, kernel, gamma, degree, coef0, standardize, region, random_state
+    X, y, bias, sample_weight, kernel, gamma, degree, coef0, standardize, region, random_state, pos_label
         As in :func:`svmatlas.explore`.
     time_budget : float, default=5.0
         Seconds; the last tile of the sample may take one more. To factor X takes as long as it takes, the sample a second at
         least.
+    progress : bool, default=False
+        Show a progress bar (needs tqdm).
 
     Returns
     -------
     Estimate
-        Facets, seconds on one core and bytes, with their standard error. If all tiles could be explored the error is zero.
+        Facets, seconds on one core and bytes, with their standard error. If all tiles could be explored it is that of counting
+        facets on cuts more than once, and of measuring times.
         If the tiles of the sample could not be finished the error is infinite, and the numbers are less than the true ones.
 
     """
@@ -131,7 +140,9 @@ def estimate(
     check_budget(time_budget)
     with stoppable() as limit:
         end = time.monotonic() + time_budget
-        problem = make_problem(X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize)
+        problem = make_problem(
+            X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, pos_label=pos_label
+        )  # fmt: skip
         begin = time.monotonic()
         late = max(end, begin) + LATE
         surveyor = Surveyor(problem, bounds)
@@ -141,10 +152,15 @@ def estimate(
         def share(m: int) -> Limit:
             return limit.within((late - time.monotonic()) / max(1, 3 - m))
 
+        bar = make_bar(" s", round(late - begin, 1)) if progress else None
         for sample in samples(surveyor, grid, share):
+            if bar is not None:
+                move_to(bar, round(min(time.monotonic(), late) - begin, 1), bar.total)
             if sample.n_sampled > 1 and (not sample.whole or time.monotonic() > end):
                 break
+        if bar is not None:
+            bar.close()
     n_tiles = len(grid[0]) * len(grid[1])
     least = SPREAD * float(np.sqrt((1 - sample.n_sampled / n_tiles) / sample.n_sampled))
-    error = max(sample.error, least) if sample.whole and surveyor.all_cut else np.inf
+    error = max(sample.error, least, AT_LEAST) if sample.whole and surveyor.all_cut else np.inf
     return Estimate(sample.n_facets, sample.seconds + set_up, sample.bytes, error, n_tiles, sample.n_sampled)

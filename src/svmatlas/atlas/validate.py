@@ -72,11 +72,16 @@ SCALES = (2.0**-20, 1.0, 2.0**20)
 
 @dataclass(frozen=True)
 class Report:
-    """What :meth:`svmatlas.Atlas.validate` found; ``ok`` says whether all invariants hold."""
+    """What :meth:`svmatlas.Atlas.validate` found; ``ok`` says whether all invariants hold.
+
+    ``coverage`` is the share of the region that the facets cover, of the nine scales of costs that which is furthest from 1;
+    ``log_coverage`` the share of its logarithmic area, costs from 1e-6 to 1e6: that of the random costs that are explored.
+    """
 
     ok: bool
     complete: bool
     coverage: float
+    log_coverage: float
     max_gap: float
     max_user_gap: float
     max_kkt: float
@@ -95,7 +100,7 @@ class Report:
         lines = [
             f"{'valid' if self.ok else 'NOT VALID'}, {'complete' if self.complete else 'partial'}",
             f"  facets {self.n_facets}, edges {self.n_edges}, vertices {self.n_vertices}",
-            f"  coverage        {self.coverage:.15f}",
+            f"  coverage        {self.coverage:.15f}" + self._log_text(),
             f"  open edges      {self.n_open_edges}",
             f"  Euler's formula V - E + F = {self.euler}",
             f"  largest KKT violation at a corner  {self.max_kkt:.1e}",
@@ -105,6 +110,13 @@ class Report:
             f"{self.n_exact} in exact integers",
         ]
         return "\n".join(lines + [f"  fault: {fault}" for fault in self.faults])
+
+    def _log_text(self) -> str:
+        """The logarithmic coverage of a partial map, with the standard error of a sample."""
+        if self.complete:
+            return ""
+        error = (self.log_coverage * (1.0 - self.log_coverage) / max(1, self.n_costs)) ** 0.5
+        return f"  ({100 * self.log_coverage:.1f} % of the logarithmic area, give or take {100 * error:.1f} %)"
 
 
 def validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_jobs: int | None) -> Report:
@@ -121,7 +133,7 @@ def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_j
     kkt, worst = _check_kkt(atlas, progress, n_jobs, limit)
     tied, where = _check_tied(atlas, limit)
     moved, there = _check_untied(atlas)
-    (gap, at), (own_gap, own_at) = _check_gap(atlas, n_costs, random_state)
+    ((gap, at), (own_gap, own_at)), explored = _check_gap(atlas, n_costs, random_state)
     if max(kkt, tied) > KKT_TOLERANCE:
         facet = where if tied > kkt else atlas._locator.facet_of(worst)
         faults.append(f"facet {facet} violates a condition of optimality by {max(kkt, tied):.1e}")
@@ -132,7 +144,7 @@ def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_j
     if own_gap > INACCURATE:
         faults.append(f"the duality gap at costs {own_at} on the given rows is {own_gap:.1e}: standardise the features")
     return Report(
-        not faults, atlas.complete, coverage, gap, own_gap, max(kkt, tied), int(np.sum(mesh.edge_facets == OPEN)),
+        not faults, atlas.complete, coverage, explored, gap, own_gap, max(kkt, tied), int(np.sum(mesh.edge_facets == OPEN)),
         _euler(mesh), atlas.n_facets, atlas.n_edges, atlas.n_vertices, n_costs, atlas.n_refined, atlas.n_zero,
         atlas.n_exact, faults,
     )  # fmt: skip
@@ -399,8 +411,11 @@ def _check_tied(atlas: Atlas, limit: Limit) -> tuple[float, int]:
     return worst, where
 
 
-def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> list[tuple[float, tuple[float, float]]]:
-    """The largest relative duality gap at random costs, and where: on the rows of the engine, and on the user's."""
+def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> tuple[list[tuple[float, tuple[float, float]]], float]:
+    """The largest relative duality gap at random costs, and where: on the rows of the engine, and on the user's.
+
+    Beside these, the share of the costs that lie in the explored part.
+    """
     problem, random = atlas._problem, check_random_state(random_state)
     p, q = (
         _draw(bounds, float(np.ldexp(1.0, int(np.clip(-problem.cost_exponent, -1000, 1000)))), n_costs, random)
@@ -411,7 +426,8 @@ def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> list[tuple[floa
     explored = np.flatnonzero(facets != NOWHERE)
     some = explored[: max(FEWEST, MEASURED // problem.features.size)]
     own = user_gaps(problem, Solution(*(array[some] for array in solution)), c[some])  # type: ignore[arg-type]
-    return [_largest_at(gaps, p[at], q[at]) for gaps, at in ((solution.gap[explored], explored), (own, some))]
+    worst = [_largest_at(gaps, p[at], q[at]) for gaps, at in ((solution.gap[explored], explored), (own, some))]
+    return worst, explored.size / max(1, facets.size)
 
 
 def _largest_at(gaps: Floats, p: Floats, q: Floats) -> tuple[float, tuple[float, float]]:

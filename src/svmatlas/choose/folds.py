@@ -10,6 +10,8 @@ from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, che
 from sklearn.utils import check_consistent_length, column_or_1d, indexable
 
 from svmatlas.choose.scoring import ONE_CLASS_ALLOWED, Score
+from svmatlas.data.columns import describe_rows
+from svmatlas.data.preprocess import fit_preprocessor, some_rows
 from svmatlas.data.problem import check_labels, check_rows, check_weights
 
 Floats = npt.NDArray[np.float64]
@@ -23,11 +25,21 @@ USUAL = 5
 class Folds(NamedTuple):
     """Checked data and the rows of each fold."""
 
-    X: Any
+    X: Any  # as they were given if there is a preprocessor
+    y: npt.NDArray[Any]
     positive: Bools
     weight: Floats
     splits: list[tuple[Ints, Ints]]
     classes: npt.NDArray[Any]
+    preprocessor: Any
+
+    def rows(self, k: int, precomputed: bool) -> tuple[Any, Any]:
+        """Training and held-out rows of a fold, preprocessed by what is fitted to the former; those of a kernel matrix."""
+        train, test = self.splits[k]
+        if self.preprocessor is None:
+            return tuple(self.X[part][:, train] if precomputed else self.X[part] for part in (train, test))
+        fitted, X_train = fit_preprocessor(self.preprocessor, some_rows(self.X, train), self.y[train])
+        return X_train, check_rows(fitted.transform(some_rows(self.X, test)))
 
     def missing(self, rows: Ints) -> int | None:
         """The class (0 or 1) that some rows do not hold; None if they hold both."""
@@ -39,14 +51,24 @@ class Folds(NamedTuple):
         return np.flatnonzero(self.positive == bool(which))
 
 
-def make_folds(X: Any, y: Any, cv: Any, sample_weight: Any, groups: Any, random_state: Any) -> Folds:
+def make_folds(
+    X: Any,
+    y: Any,
+    cv: Any,
+    sample_weight: Any,
+    groups: Any,
+    random_state: Any,
+    pos_label: Any = None,
+    preprocessor: Any = None,
+) -> Folds:
     """Check the user's data and split them; ValueError with a clear text for anything wrong."""
-    X = check_rows(X)
+    X = check_rows(X) if preprocessor is None else X
     y = column_or_1d(y)
     check_consistent_length(X, y)
-    classes, sign = check_labels(y)
+    classes, sign = check_labels(y, pos_label)
     weight = check_weights(sample_weight, len(y), sign)
-    folds = Folds(X, sign > 0, weight, _split(X, y, cv, groups, random_state), classes)
+    splits = _split(X, y, cv, groups, random_state)
+    folds = Folds(X, y, sign > 0, weight, splits, classes, preprocessor)
     for k, (train, test) in enumerate(folds.splits):
         for part, rows in (("training", train), ("held-out", test)):
             if rows.size == 0:
@@ -96,8 +118,7 @@ def _check_number(n_splits: int, y: npt.NDArray[Any]) -> None:
 
 
 def _text(folds: Folds, k: int, part: str, advice: str) -> str:
-    shape = f"(n_samples={folds.X.shape[0]}, n_features={folds.X.shape[1]})"
-    return f"the {part} rows of fold {k} hold one class only: {advice} {shape}"
+    return f"the {part} rows of fold {k} hold one class only: {advice} {describe_rows(folds.X)}"
 
 
 def _training_advice(folds: Folds, train: Ints, missing: int) -> str:

@@ -144,8 +144,8 @@ def _make_fold(folds: Folds, k: int, model: dict[str, Any], bounds: Bounds, limi
     """The problem of the training rows of a fold, and its held-out rows."""
     limit.check()
     train, test = folds.splits[k]
-    given, positive = model["kernel"] == "precomputed", folds.positive[test]
-    X_train, X_test = (folds.X[part][:, train] if given else folds.X[part] for part in (train, test))
+    positive = folds.positive[test]
+    X_train, X_test = folds.rows(k, model["kernel"] == "precomputed")
     problem = make_problem(X_train, folds.positive[train].astype(int), sample_weight=folds.weight[train], **model)
     holdout = Holdout(problem, X_test, problem.features.coordinates(X_test), positive)
     rows, first, which = np.unique(holdout.rows, axis=0, return_index=True, return_inverse=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,9 @@ from svmatlas.choose.folds import make_folds
 from svmatlas.choose.overlay import Overlay, make_overlay
 from svmatlas.choose.scoring import accuracy
 from svmatlas.choose.search import fresh_best, make_cells, search
+from svmatlas.data.preprocess import check_preprocessor
 from svmatlas.data.problem import check_bounds
-from svmatlas.support.messages import shown
+from svmatlas.support.messages import positive_of, shown
 from svmatlas.support.progress import make_bar
 from svmatlas.support.stopping import Limit, stoppable
 
@@ -24,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Frontier:
     """All pairs (false positive rate, true positive rate) that no costs beat; made by :func:`svmatlas.roc_frontier`.
 
@@ -45,6 +46,10 @@ class Frontier:
         Indices of the points on the upper convex hull: the best ones for some costs of errors.
     auc_hull : float
         Area under the convex hull, with (0, 0) and (1, 1).
+    n_pos, n_neg : int
+        Number of held-out rows of each class.
+    classes_ : ndarray of shape (2,)
+        Labels; ``classes_[1]`` is the positive class.
 
     """
 
@@ -54,11 +59,18 @@ class Frontier:
     tp: Ints
     C_pos: Floats
     C_neg: Floats
-    cells: list[list[Cell]] = field(repr=False)
+    cells: list[list[Cell]]
     hull: Ints
     auc_hull: float
     n_pos: int
     n_neg: int
+    classes_: npt.NDArray[Any]
+
+    def __repr__(self) -> str:
+        return (
+            f"Frontier({self.fpr.size} points, {self.hull.size} on the hull, auc_hull={self.auc_hull:.6g}; {self.n_pos} "
+            f"positive and {self.n_neg} negative rows; {positive_of(self.classes_)})"
+        )
 
     def best(self, cost_fp: float = 1.0, cost_fn: float = 1.0, prior: float | None = None) -> int:
         """Index of the point with the least expected cost of errors.
@@ -101,6 +113,8 @@ def roc_frontier(
     n_jobs: int | None = None,
     progress: bool = False,
     random_state: Any = 0,
+    pos_label: Any = None,
+    preprocessor: Any = None,
 ) -> Frontier:
     """Compute every Pareto-optimal pair of false and true positive rate on held-out rows over all costs (C+, C-).
 
@@ -110,7 +124,9 @@ def roc_frontier(
 
     Parameters
     ----------
-    X, y, cv, bias, sample_weight, groups, kernel, gamma, degree, coef0, region, n_jobs, progress, random_state
+    X, y, cv, bias, sample_weight, groups, kernel, gamma, degree, coef0, region, n_jobs, progress
+        As in :func:`svmatlas.select`.
+    random_state, pos_label, preprocessor
         As in :func:`svmatlas.select`.
 
     Returns
@@ -119,8 +135,9 @@ def roc_frontier(
         The points, the costs that reach them, and their convex hull.
 
     """
+    check_preprocessor(preprocessor, kernel)
     with stoppable() as limit, make_bar(" steps") if progress else nullcontext() as bar:
-        folds = make_folds(X, y, cv, sample_weight, groups, random_state)
+        folds = make_folds(X, y, cv, sample_weight, groups, random_state, pos_label, preprocessor)
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         model = {"bias": bias, "random_state": random_state, **kind}
         overlay = make_overlay(folds, accuracy, model, check_bounds(region), n_jobs, limit, bar)
@@ -131,7 +148,7 @@ def roc_frontier(
     fp, tp = np.array(points).T
     costs = np.array([group[0].center for group in cells])
     hull, area = _hull(fp / n_neg, tp / n_pos)
-    return Frontier(fp / n_neg, tp / n_pos, fp, tp, costs[:, 0], costs[:, 1], cells, hull, area, n_pos, n_neg)
+    return Frontier(fp / n_neg, tp / n_pos, fp, tp, costs[:, 0], costs[:, 1], cells, hull, area, n_pos, n_neg, folds.classes)
 
 
 def _confirmed_points(overlay: Overlay, n_neg: int, limit: Limit, bar: Any) -> tuple[list[tuple[int, int]], list[list[Cell]]]:

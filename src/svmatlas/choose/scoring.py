@@ -66,6 +66,16 @@ def matthews_corrcoef(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
     return _ratio(tp * tn - fp * fn, np.sqrt((tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)))
 
 
+def precision(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Share of positive rows among those that are predicted so, 0 if there are none."""
+    return _ratio(tp, tp + fp)
+
+
+def recall(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Share of positive rows that are predicted so."""
+    return _ratio(tp, tp + fn)
+
+
 def precision_at_recall(recall: float) -> Score:
     """Precision where the recall is at least this, 0 elsewhere."""
     _check_share(recall, "recall")
@@ -121,24 +131,83 @@ NAMED: dict[str, Score] = {
     "f1": fbeta(1.0),
     "jaccard": jaccard,
     "matthews_corrcoef": matthews_corrcoef,
+    "precision": precision,
+    "recall": recall,
 }
+
+FUNCTIONS: dict[str, Score] = {f"{name}_score": score for name, score in NAMED.items() if name != "matthews_corrcoef"} | {
+    "matthews_corrcoef": matthews_corrcoef
+}
+"""The same by the names of scikit-learn's functions."""
+
+HARMLESS: dict[str, tuple[Any, ...]] = {
+    "average": ("binary",), "zero_division": ("warn", 0, 0.0), "sample_weight": (None,), "labels": (None,),
+    "normalize": (True,), "adjusted": (False,),
+}  # fmt: skip
+"""Arguments of scikit-learn's functions, with the values that leave a score of counts as it is here."""
+
+RANKED = "roc_auc", "average_precision", "log_loss", "brier", "top_k", "ndcg", "d2_"
+"""Parts of the names of scores that are made of decision values or probabilities."""
 
 ONE_CLASS_ALLOWED = {accuracy}
 """Scores that mean something for rows of one class only."""
 
 
 def get_score(scoring: Any) -> Score:
-    """The function of (tn, fp, fn, tp) for the user's ``scoring``: a name or a function."""
+    """The function of (tn, fp, fn, tp) for the user's ``scoring``: a name, a function, or what scikit-learn has for these."""
     if isinstance(scoring, str):
         if scoring not in NAMED:
-            raise ValueError(
-                f"unknown scoring {scoring!r}: use one of {', '.join(map(repr, NAMED))}, a function of svmatlas.scoring, "
-                "or a function of (tn, fp, fn, tp)"
-            )
+            raise ValueError(f"unknown scoring {scoring!r}{_reason(scoring)}: {ADVICE}")
         return NAMED[scoring]
     if not callable(scoring):
-        raise ValueError(f"scoring must be a name or a function of (tn, fp, fn, tp), got {scoring!r}")
+        raise ValueError(f"scoring must be a name or a function of (tn, fp, fn, tp), got {shown(scoring)}")
+    if hasattr(scoring, "_score_func"):
+        return _from_scorer(scoring)
+    if str(getattr(scoring, "__module__", "")).startswith("sklearn."):
+        return _from_function(scoring, {})
     score: Score = scoring
+    return score
+
+
+ADVICE = f"use one of {', '.join(map(repr, NAMED))}, a function of svmatlas.scoring, or a function of (tn, fp, fn, tp)"
+
+
+def _reason(name: str) -> str:
+    """Why a score that scikit-learn knows is not known here."""
+    if any(part in name for part in RANKED):
+        return (
+            ", which is not counted from predictions: it ranks rows by decision values, so it is not constant in cells of "
+            "the plane (svmatlas.roc_frontier has the rates that all costs can reach)"
+        )
+    return ""
+
+
+def _from_scorer(scorer: Any) -> Score:
+    """What ``sklearn.metrics.make_scorer`` was given, as a function of counts."""
+    if getattr(scorer, "_sign", 1) != 1:
+        raise ValueError("scoring: a scorer with greater_is_better=False is a loss; give minus that, as a function of counts")
+    if getattr(scorer, "_response_method", "predict") != "predict":
+        raise ValueError(f"scoring: the scorer {shown(scorer)} is not made of predictions: {ADVICE}")
+    return _from_function(scorer._score_func, dict(scorer._kwargs))
+
+
+def _from_function(function: Any, arguments: dict[str, Any]) -> Score:
+    """A function of ``sklearn.metrics`` with some arguments, as a function of counts."""
+    name = getattr(function, "__name__", "")
+    if not str(getattr(function, "__module__", "")).startswith("sklearn."):
+        raise ValueError(
+            f"scoring: {name or 'the function'} of a scorer takes labels, and counts are needed: "
+            "give a function of (tn, fp, fn, tp)"
+        )
+    beta = arguments.pop("beta", None)
+    score = fbeta(beta) if name == "fbeta_score" and beta is not None else FUNCTIONS.get(name)
+    if score is None:
+        missing = ", which needs beta: use svmatlas.scoring.fbeta" if name == "fbeta_score" else _reason(name)
+        raise ValueError(f"scoring: sklearn.metrics.{name} is not known here{missing}: {ADVICE}")
+    for key, value in arguments.items():
+        if value not in HARMLESS.get(key, ()):
+            advice = "; pos_label is an argument of select" if key == "pos_label" else ""
+            raise ValueError(f"scoring: {name} with {key}={shown(value)} is not known here{advice}")
     return score
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
@@ -21,8 +21,9 @@ from svmatlas.choose.folds import make_folds
 from svmatlas.choose.overlay import Overlay, make_overlay
 from svmatlas.choose.scoring import get_score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
+from svmatlas.data.preprocess import check_preprocessor
 from svmatlas.data.problem import check_bounds
-from svmatlas.support.messages import shown
+from svmatlas.support.messages import positive_of, shown
 from svmatlas.support.progress import make_bar
 from svmatlas.support.stopping import Limit, Stopped, check_budget, stoppable
 
@@ -30,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 Rule = str | Callable[[list[Cell]], int]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     """The best costs; made by :func:`svmatlas.select`.
 
@@ -38,10 +39,12 @@ class Selection:
     ----------
     best_score : float
         The highest mean score over all costs of the region.
+    best_fold_scores : ndarray of shape (n_folds,)
+        Scores of the folds behind it, in the largest of the best cells.
     C_pos, C_neg : float
-        The recommended costs: deepest inside the largest optimal cell, in logarithms of the costs.
-    fold_scores : ndarray of shape (n_folds,)
-        Scores of the folds at these costs.
+        The recommended costs: deepest inside the largest optimal cell (or that of ``rule``), in logarithms of the costs.
+    score, fold_scores : float and ndarray of shape (n_folds,)
+        Mean score and scores of the folds at these costs. With ``rule="one_se"`` they may be less than the best.
     cell : Cell
         The cell of these costs.
     cells : list of Cell
@@ -66,13 +69,19 @@ class Selection:
     C_neg: float
     fold_scores: Floats
     cell: Cell
-    cells: list[Cell] = field(repr=False)
+    cells: list[Cell]
     upper_bound: float
     certified: bool
     n_curves: int
     n_boxes: int
     classes_: npt.NDArray[Any]
-    _overlay: Overlay = field(repr=False)
+    best_fold_scores: Floats
+    _overlay: Overlay | None
+
+    @property
+    def score(self) -> float:
+        """Mean score at the recommended costs."""
+        return self.cell.score
 
     @property
     def n_folds(self) -> int:
@@ -95,14 +104,40 @@ class Selection:
     def fold_scores_at(self, C_pos: Any, C_neg: Any) -> Floats:
         """Scores of the folds at some costs, (n_folds,) or (n, n_folds)."""
         p, q = np.broadcast_arrays(np.asarray(C_pos, dtype=float), np.asarray(C_neg, dtype=float))
-        for name, values, (lo, hi) in (("C_pos", p, self._overlay.bounds[0]), ("C_neg", q, self._overlay.bounds[1])):
+        overlay = self._held_overlay
+        for name, values, (lo, hi) in (("C_pos", p, overlay.bounds[0]), ("C_neg", q, overlay.bounds[1])):
             wrong = ~(np.isfinite(values) & (values >= lo) & (values <= hi))
             if np.any(wrong):
                 raise ValueError(f"{name} = {values[wrong].flat[0]} is not a finite cost in the region [{lo}, {hi}]")
         costs = np.column_stack([p.ravel(), q.ravel(), np.ones(p.size)])
-        counts = counts_at(self._overlay.judge, fresh_best(), self._overlay.box, costs)
-        scores = self._overlay.fold_scores(counts)
+        scores = overlay.fold_scores(counts_at(overlay.judge, fresh_best(), overlay.box, costs))
         return scores[0] if p.ndim == 0 else scores
+
+    @property
+    def _held_overlay(self) -> Overlay:
+        """The curves; ValueError if they were left behind."""
+        if self._overlay is None:
+            raise ValueError("a pickled classifier keeps no zero curves: call svmatlas.select for scores at other costs")
+        return self._overlay
+
+    def without_curves(self) -> Selection:
+        """The same in little space: the numbers and the recommended cell, with no curves to read other scores off.
+
+        Returns
+        -------
+        Selection
+            Its ``cells`` hold the recommended one only, and ``score_at`` is an error.
+
+        """
+        return replace(self, cells=[self.cell], _overlay=None)
+
+    def __repr__(self) -> str:
+        proof = "certified" if self.certified else f"at most {self.upper_bound:.6g}"
+        chosen = "" if self.score == self.best_score else f", chosen {self.score:.6g}"
+        return (
+            f"Selection(best score {self.best_score:.6g}, {proof}{chosen}; C_pos={self.C_pos:.6g}, C_neg={self.C_neg:.6g}; "
+            f"{self.n_folds} folds, {len(self.cells)} cells; {positive_of(self.classes_)})"
+        )
 
     def page(self, path: Any, frontier: Any = None, *, title: str | None = None) -> None:
         """Write the score over the plane as one HTML file to look at: its best cells, the bound, and a grid on top.
@@ -141,6 +176,8 @@ def select(
     progress: bool = False,
     time_budget: float | None = None,
     random_state: Any = 0,
+    pos_label: Any = None,
+    preprocessor: Any = None,
 ) -> Selection:
     """Find the costs (C+, C-) with the best score on held-out rows, over the whole plane and with proof.
 
@@ -149,16 +186,17 @@ def select(
 
     Parameters
     ----------
-    X : {array-like, sparse matrix} of shape (n_rows, n_features)
-        Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows).
+    X : {array-like, sparse matrix, data frame} of shape (n_rows, n_features)
+        Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows). With a ``preprocessor`` whatever it takes.
     y : array-like of shape (n_rows,)
-        Any two labels; the larger one in sorted order is the positive class.
+        Any two labels.
     cv : int, float, splitter or iterable, default=5
         Number of stratified folds, the share of rows of one stratified hold-out set, a splitter of scikit-learn, or an
         iterable of pairs of row numbers (train, test).
     scoring : str or callable, default="balanced_accuracy"
-        "accuracy", "balanced_accuracy", "f1", "jaccard", "matthews_corrcoef"; a function of :mod:`svmatlas.scoring`; or any
-        function of the counts (tn, fp, fn, tp) of a fold that does not fall when a prediction becomes right (checked).
+        "accuracy", "balanced_accuracy", "f1", "jaccard", "matthews_corrcoef", "precision", "recall"; a function of
+        :mod:`svmatlas.scoring`; the same of ``sklearn.metrics``, as they are or in ``make_scorer``; or any function of the
+        counts (tn, fp, fn, tp) of a fold that does not fall when a prediction becomes right (checked).
     bias : float, default=1.0
         The constant that is appended to each row; 0 for no intercept.
     sample_weight : array-like of shape (n_rows,), optional
@@ -181,6 +219,11 @@ def select(
         not even the score of one pair of costs is known by then.
     random_state : int, default=0
         Seed of a hold-out set given by its share, and of the jitter that splits ties.
+    pos_label : int, str or other label, optional
+        The label of the positive class, with cost C+. Default: the larger one in sorted order.
+    preprocessor : transformer, optional
+        Any transformer or pipeline of scikit-learn, such as a ``StandardScaler`` or a ``ColumnTransformer``. For each fold a
+        clone is fitted to the training rows alone, so that nothing of the held-out rows leaks into the choice.
 
     Returns
     -------
@@ -199,8 +242,9 @@ def select(
     """
     check_budget(time_budget)
     _check_rule(rule)
+    check_preprocessor(preprocessor, kernel)
     with stoppable(time_budget) as limit, make_bar(" steps") if progress else nullcontext() as bar:
-        folds = make_folds(X, y, cv, sample_weight, groups, random_state)
+        folds = make_folds(X, y, cv, sample_weight, groups, random_state, pos_label, preprocessor)
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         model = {"bias": bias, "random_state": random_state, **kind}
         overlay = make_overlay(folds, get_score(scoring), model, check_bounds(region), n_jobs, limit, bar)
@@ -213,7 +257,7 @@ def select(
         limit.answered = True
     return Selection(
         found.best_score, *cell.center, cell.fold_scores, cell, cells, found.upper_bound, found.certified, overlay.n_curves,
-        n_boxes, folds.classes, overlay,
+        n_boxes, folds.classes, found.cells[0].fold_scores, overlay,
     )  # fmt: skip
 
 

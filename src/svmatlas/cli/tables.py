@@ -1,4 +1,4 @@
-"""Files of data -> arrays, for the command line: CSV, svmlight, NumPy's npz, Parquet.
+"""Files of data -> arrays, for the command line: CSV, svmlight, NumPy's npz, Parquet; any of them compressed.
 
 Whatever is wrong in a file is one sentence that names the file, the row and the column. Rows are counted as an editor counts
 lines, from 1; in files that are no text, from 0 as arrays are.
@@ -6,12 +6,16 @@ lines, from 1; in files that are no text, from 0 as arrays are.
 
 from __future__ import annotations
 
+import bz2
 import csv
+import gzip
 import io
+import lzma
 import math
 import sys
 import zipfile
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,8 +28,12 @@ from svmatlas.data.columns import match_names
 
 Floats = npt.NDArray[np.float64]
 
-FORMATS = ("csv", "svmlight", "npz", "parquet")
 SUFFIXES = {".svm": "svmlight", ".svmlight": "svmlight", ".libsvm": "svmlight", ".npz": "npz", ".parquet": "parquet"}
+
+PACKED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ\x00": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
+"""How compressed files begin."""
+
+PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 
 MOST_FEATURES = 2**27
 """Largest index in an svmlight file. A model has a weight of 8 bytes for each feature up to it: 1 GiB."""
@@ -42,6 +50,7 @@ class Table:
     X: Any  # dense or CSR
     y: npt.NDArray[Any] | None
     names: tuple[str, ...] | None
+    aside: tuple[npt.NDArray[Any], ...] = ()  # columns that are neither: weights, groups
 
 
 @dataclass(frozen=True)
@@ -62,8 +71,14 @@ class _Grid:
     lines: list[int]
 
 
-def read_table(source: str, label: str | None = None, kind: str | None = None, wanted: Wanted | None = None) -> Table:
-    """Read a file, or standard input for "-".
+def read_table(
+    source: str,
+    label: str | None = None,
+    kind: str | None = None,
+    wanted: Wanted | None = None,
+    aside: Sequence[str] = (),
+) -> Table:
+    """Read a file, or standard input for "-"; compressed ones (gzip, bzip2, xz, zstd) are told by their content.
 
     Data to predict need no labels. If both the file and the map have names of columns, the features are matched by name and
     other columns are ignored. Else all columns are features, but for one that ``label`` names.
@@ -79,6 +94,8 @@ def read_table(source: str, label: str | None = None, kind: str | None = None, w
         Default: told by the suffix and the content.
     wanted : Wanted, optional
         Read data to predict: these features.
+    aside : sequence of str, optional
+        Names or numbers of columns, or names of arrays in an npz file, that are no features: weights, groups.
 
     """
     try:
@@ -88,11 +105,48 @@ def read_table(source: str, label: str | None = None, kind: str | None = None, w
     name = "standard input" if source == "-" else source
     if not content.strip():
         raise DataError(f"{name}: the file is empty")
-    kind = kind or SUFFIXES.get(Path(source).suffix.lower()) or _guess(content)
+    content = _unpacked(name, content)
+    path = Path(source.lower())
+    suffix = Path(path.stem).suffix if path.suffix in PACKED_SUFFIXES else path.suffix
+    kind = kind or SUFFIXES.get(suffix) or _guess(content)
+    if kind == "svmlight" and aside:
+        raise DataError(f"{name}: svmlight files have no columns for {' or '.join(aside)}")
     read: dict[str, Callable[..., Table]] = {
         "csv": _read_csv, "svmlight": _read_svmlight, "npz": _read_npz, "parquet": _read_parquet
     }  # fmt: skip
-    return read[kind](name, content, label, wanted)
+    return read[kind](name, content, label, wanted, aside)
+
+
+def _unpacked(name: str, content: bytes) -> bytes:
+    """The content of a compressed file; of others as it is."""
+    kind = next((kind for magic, kind in PACKED.items() if content.startswith(magic)), None)
+    if kind is None:
+        return content
+    unpack: dict[str, Callable[[bytes], bytes]] = {
+        "gzip": gzip.decompress, "bzip2": bz2.decompress, "xz": lzma.decompress, "zstd": _unpack_zstd
+    }  # fmt: skip
+    try:
+        return unpack[kind](content)
+    except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
+        raise DataError(f"{name}: not a whole {kind} file ({_one_line(error)})") from None
+    except ImportError:
+        raise DataError(f"{name}: zstd needs Python 3.14 or the package zstandard: pip install zstandard") from None
+
+
+def _unpack_zstd(content: bytes) -> bytes:
+    if sys.version_info >= (3, 14):
+        from compression import zstd
+
+        unpacked: bytes = zstd.decompress(content)
+        return unpacked
+    import zstandard
+
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(content)) as stream:
+            content = stream.read()
+            return content
+    except zstandard.ZstdError as error:
+        raise ValueError(str(error)) from None
 
 
 def _guess(content: bytes) -> str:
@@ -118,9 +172,10 @@ def _text(name: str, content: bytes) -> str:
 # CSV
 
 
-def _read_csv(name: str, content: bytes, label: str | None, wanted: Wanted | None) -> Table:
+def _read_csv(name: str, content: bytes, label: str | None, wanted: Wanted | None, aside: Sequence[str]) -> Table:
     grid = _grid(name, _text(name, content), label, wanted)
-    features, column = _choose(name, grid, label, wanted)
+    others = _aside(name, grid, aside)
+    features, column = _choose(name, grid, label, wanted, others)
     X = np.empty((len(grid.rows), len(features)))
     for i, row in enumerate(grid.rows):
         for k, j in enumerate(features):
@@ -129,7 +184,8 @@ def _read_csv(name: str, content: bytes, label: str | None, wanted: Wanted | Non
             except ValueError as error:
                 raise DataError(f"{name}, row {grid.lines[i]}, column {_show(grid, j)}: {error}") from None
     y = None if column is None else _csv_labels(name, grid, column)
-    return Table(X, y, tuple(grid.names[j] for j in features) if grid.named else None)
+    names = tuple(grid.names[j] for j in features) if grid.named else None
+    return Table(X, y, names, tuple(_csv_labels(name, grid, j) for j in others))
 
 
 def _grid(name: str, text: str, label: str | None, wanted: Wanted | None) -> _Grid:
@@ -177,14 +233,23 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _choose(name: str, grid: _Grid, label: str | None, wanted: Wanted | None) -> tuple[list[int], int | None]:
+def _aside(name: str, grid: _Grid, aside: Sequence[str]) -> list[int]:
+    """Numbers of the columns that are neither features nor labels."""
+    return [_label_column(name, grid, column) for column in aside]
+
+
+def _choose(
+    name: str, grid: _Grid, label: str | None, wanted: Wanted | None, aside: list[int]
+) -> tuple[list[int], int | None]:
     """Numbers of the columns of features, in order, and of the column of labels; None for data to predict."""
     width = len(grid.names)
     column = None if label is None and wanted is not None else _label_column(name, grid, label)
-    others = [j for j in range(width) if j != column]
+    if column is not None and column in aside:
+        raise DataError(f"{name}: column {_show(grid, column)} cannot also be the column of labels: use --label")
+    others = [j for j in range(width) if j != column and j not in aside]
     if wanted is not None:
         return _choose_wanted(name, grid, others, wanted), None
-    if width == 1:
+    if not others:
         raise DataError(f"{name}: one column only, but features and labels are needed")
     return others, column
 
@@ -268,7 +333,7 @@ def _labels(cells: list[str]) -> npt.NDArray[Any]:
 # Svmlight
 
 
-def _read_svmlight(name: str, content: bytes, label: str | None, wanted: Wanted | None) -> Table:
+def _read_svmlight(name: str, content: bytes, label: str | None, wanted: Wanted | None, aside: Sequence[str]) -> Table:
     """Lines "label index:value ...", indices from 1 unless a 0 occurs; what follows # is a comment."""
     if label is not None:
         raise DataError(f"{name}: svmlight files have their label in front, --label does not apply")
@@ -321,27 +386,28 @@ def _add_entry(cell: str, columns: list[int], values: list[float]) -> None:
 # Files that are no text
 
 
-def _read_npz(name: str, content: bytes, label: str | None, wanted: Wanted | None) -> Table:
+def _read_npz(name: str, content: bytes, label: str | None, wanted: Wanted | None, aside: Sequence[str]) -> Table:
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as file:
             arrays = {key: file[key] for key in file.files}
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise DataError(f"{name}: not an npz file of plain arrays ({_one_line(error)})") from None
     key = label or "y"
-    for needed in ("X", key) if wanted is None else ("X",):
+    for needed in ("X", key, *aside) if wanted is None else ("X",):
         if needed not in arrays:
             raise DataError(f"{name}: no array {needed!r}; it has {', '.join(arrays) or 'none'}")
     X, y = arrays["X"], arrays[key] if wanted is None else None
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise DataError(f"{name}: the array 'X' must be a table of numbers, got shape {X.shape} of {X.dtype}")
-    if y is not None and y.shape != X.shape[:1]:
-        raise DataError(f"{name}: 'X' has {X.shape[0]} rows, {key!r} has shape {y.shape}")
+    for other in () if wanted is not None else (key, *aside):
+        if arrays[other].shape != X.shape[:1]:
+            raise DataError(f"{name}: 'X' has {X.shape[0]} rows, {other!r} has shape {arrays[other].shape}")
     if wanted is not None and X.shape[1] != wanted.n_features:
         raise DataError(f"{name}: {X.shape[1]} features, but the map has {wanted.n_features}")
-    return Table(_finite(name, X.astype(float), None), y, None)
+    return Table(_finite(name, X.astype(float), None), y, None, tuple(arrays[other] for other in aside))
 
 
-def _read_parquet(name: str, content: bytes, label: str | None, wanted: Wanted | None) -> Table:
+def _read_parquet(name: str, content: bytes, label: str | None, wanted: Wanted | None, aside: Sequence[str]) -> Table:
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -352,8 +418,9 @@ def _read_parquet(name: str, content: bytes, label: str | None, wanted: Wanted |
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{name}: not a Parquet file ({_one_line(error)})") from None
     grid = _Grid(list(table.column_names), True, [], [])
-    features, column = _choose(name, grid, label, wanted)
-    for j in features if column is None else [*features, column]:
+    others = _aside(name, grid, aside)
+    features, column = _choose(name, grid, label, wanted, others)
+    for j in features if column is None else [*features, column, *others]:
         if table.column(j).null_count:
             raise DataError(f"{name}, row {table.column(j).is_null().to_numpy().argmax()}, column {grid.names[j]!r}: no value")
     for j in features:
@@ -362,7 +429,7 @@ def _read_parquet(name: str, content: bytes, label: str | None, wanted: Wanted |
     X = np.column_stack([table.column(j).to_numpy().astype(float) for j in features])
     y = None if column is None else np.asarray(table.column(column).to_pylist())
     names = tuple(grid.names[j] for j in features)
-    return Table(_finite(name, X, names), y, names)
+    return Table(_finite(name, X, names), y, names, tuple(np.asarray(table.column(j).to_pylist()) for j in others))
 
 
 def _finite(name: str, X: Floats, names: tuple[str, ...] | None) -> Floats:

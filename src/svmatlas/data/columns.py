@@ -131,6 +131,12 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:SHOWN])) + ", ..." * (len(names) > SHOWN)
 
 
+def describe_rows(X: Any) -> str:
+    """How many rows and columns there are, in scikit-learn's words."""
+    n_rows, n_features = np.shape(X)
+    return f"(n_samples={n_rows}, n_features={n_features})"
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Scaling
 

@@ -110,7 +110,7 @@ def make_kernel(kernel: Any, gamma: Any, degree: Any, coef0: Any, X: Any, weight
     In the variance of "scale" rows count by their weights, so that a weight of 2 is the same as a row twice.
     """
     if not callable(kernel) and kernel not in NAMES:
-        raise ValueError(f"kernel must be one of {', '.join(NAMES)} or a callable, got {kernel!r}")
+        raise ValueError(f"kernel must be one of {', '.join(NAMES)} or a callable, got {shown(kernel)}")
     if gamma == "scale":
         spread = _variance(X, weight) if kernel in ("poly", "rbf") else 0.0
         gamma = 1.0 / (X.shape[1] * spread) if spread > 0 else 1.0

@@ -197,6 +197,7 @@ def make_problem(
     coef0: Any = 0.0,
     standardize: bool = False,
     feature_names: Any = None,
+    pos_label: Any = None,
 ) -> Problem:
     """Check the user's data and turn them into a Problem; ValueError with a clear text for anything wrong."""
     names = column_names(X)
@@ -205,8 +206,8 @@ def make_problem(
         names = check_names(feature_names, X.shape[1])
     y = column_or_1d(y)
     check_consistent_length(X, y)
-    bias = _check_bias(bias)
-    classes, sign = check_labels(y)
+    bias = check_bias(bias)
+    classes, sign = check_labels(y, pos_label)
     weight = check_weights(sample_weight, X.shape[0], sign)
     columns = _columns(X, names, weight, standardize, kernel)
     X = columns.standardized(X)
@@ -247,22 +248,32 @@ def _columns(X: Any, names: tuple[str, ...] | None, weight: Floats, standardize:
     return standardize_columns(X, weight, names)
 
 
-def _check_bias(bias: Any) -> float:
+def check_bias(bias: Any) -> float:
+    """The user's bias constant."""
     value = float(bias)
     if not np.isfinite(value) or value < 0:
         raise ValueError(f"bias must be a finite number >= 0, got {shown(bias)}")
     return value
 
 
-def check_labels(y: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], Floats]:
-    """The two labels, and the sign of each row: +1 for the second label."""
+def check_labels(y: npt.NDArray[Any], pos_label: Any = None) -> tuple[npt.NDArray[Any], Floats]:
+    """The two labels, and the sign of each row: +1 for the second label, which is ``pos_label``, or else the larger one."""
     if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
         raise ValueError("y contains NaN or infinity")
     classes, index = np.unique(y, return_inverse=True)
     if classes.size != 2:
         more = f"; for more wrap a classifier in {MULTICLASS}" if classes.size > 2 else ""
         raise ValueError(f"y must hold exactly two classes, got {classes.size}: {classes[:5].tolist()}{more}")
-    return classes, np.where(index == 1, 1.0, -1.0)
+    if pos_label is None or _is_label(pos_label, classes[1]):
+        return classes, np.where(index == 1, 1.0, -1.0)
+    if not _is_label(pos_label, classes[0]):
+        raise ValueError(f"pos_label must be one of the labels {shown(classes.tolist())}, got {shown(pos_label)}")
+    return classes[::-1].copy(), np.where(index == 0, 1.0, -1.0)
+
+
+def _is_label(value: Any, label: Any) -> bool:
+    """Whether the user's value is a label; comparisons of unlike things are no error."""
+    return np.ndim(value) == 0 and bool(np.all(value == label))
 
 
 def check_weights(sample_weight: Any, n: int, sign: Floats) -> Floats:

@@ -35,6 +35,10 @@ NOWHERE = -1
 SHORT = 2.0**-34
 """Relative length of an edge that may be there by the jitter only (1e-13 times the conditioning): it has no direction."""
 
+STARTS = 2**15
+"""Pieces that a walk may start from, spread over all. With millions of pieces it is some ten pieces longer for it, which is
+microseconds; to make a tree of all middles takes seconds, and is left to where it is needed."""
+
 SLACK = 2.0**-30
 """How far beyond an edge of the best facet a point may be when all are tried: corners are good to 2e-10."""
 
@@ -150,17 +154,33 @@ class Locator:
         self.neighbour, _ = beside(mesh)
         self.facet = canonical.facet
         self.true = np.flatnonzero(self.facet >= 0)
-        corner = mesh.vertices[mesh.facet_vertices]
+        self.starts = self.true[:: -(-self.true.size // STARTS) or 1]
+        self.coarse = cKDTree(_flatten(self._middles(self.starts)))
+
+    def _middles(self, pieces: Ints) -> Floats:
+        """Middles (n, 3) of some pieces, homogeneous costs."""
+        mesh = self.mesh
+        if pieces.size == 0:
+            return np.empty((0, 3))
+        begin, size = mesh.facet_at[pieces], np.diff(mesh.facet_at)[pieces]
+        first = np.cumsum(size) - size
+        places = np.repeat(begin - first, size) + np.arange(size.sum())
+        corner = mesh.vertices[mesh.facet_vertices[places]]
         corner = corner / corner.sum(axis=1, keepdims=True)
-        self.middle = np.add.reduceat(corner, mesh.facet_at[:-1], axis=0) / np.diff(mesh.facet_at)[:, None]
-        self.tree = cKDTree(_flatten(self.middle[self.true]))
+        middles: Floats = np.add.reduceat(corner, first, axis=0) / size[:, None]
+        return middles
+
+    @cached_property
+    def tree(self) -> cKDTree:
+        """The middles of all true pieces."""
+        return cKDTree(_flatten(self._middles(self.true)))
 
     def __call__(self, points: Floats) -> Ints:
         """Pieces of homogeneous costs (n, 3); NOWHERE where no explored one holds them."""
         mesh = self.mesh
-        _, nearest = self.tree.query(_flatten(points))
+        _, nearest = self.coarse.query(_flatten(points))
         found: Ints = _walk(
-            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, self.facet, self.true[nearest], points
+            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, self.facet, self.starts[nearest], points
         )
         for n in np.flatnonzero(found == NOWHERE):
             found[n] = self._search(points[n])
@@ -178,7 +198,7 @@ class Locator:
         ties = np.flatnonzero(self.facet < 0)
         if ties.size == 0:
             return ties
-        distance = np.sum((_flatten(self.middle[ties]) - _flatten(point[None])) ** 2, axis=1)
+        distance = np.sum((_flatten(self._middles(ties)) - _flatten(point[None])) ** 2, axis=1)
         nearest: Ints = ties[np.argsort(distance)[:count]]
         return nearest
 

@@ -22,7 +22,8 @@ class AtlasSVC(BaseSVC):
     Parameters
     ----------
     C_pos, C_neg : float, default=1.0
-        Costs of errors on rows of ``classes_[1]`` and ``classes_[0]`` that predictions are made with.
+        Costs of errors on rows of the positive and of the negative class that predictions are made with. On a fitted model
+        ``set_params`` changes them as ``set_costs`` does; other parameters have their effect with the next ``fit``.
     bias : float, default=1.0
         The constant B that is appended to each row; 0 for no intercept. Its square is added to a kernel.
     kernel : {"linear", "poly", "rbf", "precomputed"} or callable, default="linear"
@@ -37,12 +38,14 @@ class AtlasSVC(BaseSVC):
         Seed of the jitter that splits ties.
     verbose : bool, default=False
         Show a progress bar while the atlas is made (needs tqdm).
+    pos_label : int, str or other label, optional
+        The label of the positive class, as in :class:`AsymmetricSVC`.
 
     Attributes
     ----------
     atlas_ : Atlas
         The map of all solutions.
-    classes_, C_pos_, C_neg_, coef_, intercept_, support_, support_vectors_, dual_coef_, n_support_, duality_gap_
+    classes_, pos_label_, C_pos_, C_neg_, coef_, intercept_, support_, support_vectors_, dual_coef_, n_support_, duality_gap_
         As in :class:`AsymmetricSVC`, at the present costs.
 
     Examples
@@ -69,6 +72,7 @@ class AtlasSVC(BaseSVC):
         n_jobs: int | None = None,
         random_state: Any = 0,
         verbose: bool = False,
+        pos_label: Any = None,
     ) -> None:
         self.C_pos = C_pos
         self.C_neg = C_neg
@@ -81,6 +85,7 @@ class AtlasSVC(BaseSVC):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
+        self.pos_label = pos_label
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Make the atlas, and pick the costs ``C_pos`` and ``C_neg``.
@@ -109,11 +114,30 @@ class AtlasSVC(BaseSVC):
             atlas = explore(
                 X, y, bias=self.bias, sample_weight=sample_weight, kernel=self.kernel, gamma=self.gamma, degree=self.degree,
                 coef0=self.coef0, feature_names=getattr(self, "feature_names_in_", None), region=self.region,
-                n_jobs=self.n_jobs, random_state=self.random_state, progress=self.verbose,
+                n_jobs=self.n_jobs, random_state=self.random_state, progress=self.verbose, pos_label=self.pos_label,
             )  # fmt: skip
             limit.check()  # half a map is no model
             self.atlas_: Atlas = atlas
             return self.set_costs(self.C_pos, self.C_neg)
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters; costs of a fitted model as :meth:`set_costs` does.
+
+        Parameters
+        ----------
+        **params
+            Parameters by name.
+
+        Returns
+        -------
+        AtlasSVC
+            Itself.
+
+        """
+        super().set_params(**params)
+        if hasattr(self, "atlas_") and not params.keys().isdisjoint(("C_pos", "C_neg")):
+            self.set_costs(self.C_pos, self.C_neg)
+        return self
 
     def set_costs(self, C_pos: float, C_neg: float) -> Self:
         """Change the costs; nothing is fitted again.

@@ -10,7 +10,10 @@ import numpy.typing as npt
 
 from svmatlas.choose.folds import Folds, make_folds
 from svmatlas.choose.select import Selection, select
-from svmatlas.models.svc import BaseSVC, solve_at, validate_training
+from svmatlas.data.preprocess import check_preprocessor, fit_preprocessor
+from svmatlas.data.problem import check_rows
+from svmatlas.models.svc import BaseSVC, check_raw, validate_labels, validate_training
+from svmatlas.support.messages import shown
 from svmatlas.support.stopping import Limit, stoppable
 
 Floats = npt.NDArray[np.float64]
@@ -51,16 +54,26 @@ class AsymmetricSVCCV(BaseSVC):
         Number of threads; -1 for all cores.
     random_state : int, default=0
         Seed of a hold-out set given by its share, and of the jitter that splits ties.
+    pos_label : int, str or other label, optional
+        The label of the positive class, as in :class:`AsymmetricSVC`.
+    preprocessor : transformer, optional
+        Any transformer or pipeline of scikit-learn. A clone is fitted to the training rows of each fold, and one to all rows
+        for the model, which then takes raw rows. Transformers in front of this classifier, in a pipeline, see held-out rows.
 
     Attributes
     ----------
     selection_ : Selection
-        The best costs on the folds, all cells that reach them, and the proof.
+        The best costs on the folds, all cells that reach them, and the proof. A pickled classifier keeps the recommended cell
+        and the numbers only, so that it takes no more space than its model.
     best_score_ : float
-        Mean score over the folds.
+        The highest mean score over the folds.
+    chosen_score_ : float
+        Mean score over the folds at the chosen costs; with ``rule="best"`` the same.
+    preprocessor_ : transformer
+        The preprocessor, fitted to all rows, with ``refit=True`` only; None if there is none.
     C_pos_, C_neg_ : float
         The costs of the fitted model.
-    classes_, coef_, intercept_, support_, support_vectors_, dual_coef_, n_support_, duality_gap_
+    classes_, pos_label_, coef_, intercept_, support_, support_vectors_, dual_coef_, n_support_, duality_gap_
         As in :class:`AsymmetricSVC`, with ``refit=True`` only.
 
     Examples
@@ -90,6 +103,8 @@ class AsymmetricSVCCV(BaseSVC):
         time_budget: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
+        pos_label: Any = None,
+        preprocessor: Any = None,
     ) -> None:
         self.cv = cv
         self.scoring = scoring
@@ -105,14 +120,17 @@ class AsymmetricSVCCV(BaseSVC):
         self.time_budget = time_budget
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.pos_label = pos_label
+        self.preprocessor = preprocessor
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Choose the costs, and fit a model with them.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_rows, n_features)
-            Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows).
+        X : {array-like, sparse matrix, data frame} of shape (n_rows, n_features)
+            Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows). With a ``preprocessor`` whatever that
+            takes.
         y : array-like of shape (n_rows,)
             Two labels.
         sample_weight : array-like of shape (n_rows,), optional
@@ -126,23 +144,31 @@ class AsymmetricSVCCV(BaseSVC):
             Itself.
 
         """
-        X, y = validate_training(self, X, y)
+        check_preprocessor(self.preprocessor, self.kernel)
+        if self.preprocessor is None:
+            X, y = validate_training(self, X, y)
+        else:
+            check_raw(self, X, reset=True)
+            y = validate_labels(y)
         if self.refit_costs not in ("same", "mean_loss"):
-            raise ValueError(f"refit_costs must be 'same' or 'mean_loss', got {self.refit_costs!r}")
+            raise ValueError(f"refit_costs must be 'same' or 'mean_loss', got {shown(self.refit_costs)}")
         with stoppable() as limit:
             return self._choose_and_fit(X, y, sample_weight, groups, limit)
 
     def _choose_and_fit(self, X: Any, y: Any, sample_weight: Any, groups: Any, limit: Limit) -> Self:
-        folds = make_folds(X, y, self.cv, sample_weight, groups, self.random_state)
+        folds = make_folds(
+            X, y, self.cv, sample_weight, groups, self.random_state, self.pos_label, self.preprocessor
+        )  # fmt: skip
         selection = select(
             X, y, cv=folds.splits, scoring=self.scoring, bias=self.bias, sample_weight=sample_weight, kernel=self.kernel,
             gamma=self.gamma, degree=self.degree, coef0=self.coef0, region=self.region, rule=self.rule, n_jobs=self.n_jobs,
-            time_budget=self.time_budget, random_state=self.random_state,
+            time_budget=self.time_budget, random_state=self.random_state, pos_label=self.pos_label,
+            preprocessor=self.preprocessor,
         )  # fmt: skip
         limit.check()  # half a search is no choice
         self.selection_: Selection = selection
-        self.best_score_ = self.selection_.best_score
-        self.classes_ = self.selection_.classes_
+        self.best_score_, self.chosen_score_ = selection.best_score, selection.score
+        self._take_labels(selection.classes_)
         if self.selection_.at_edge:
             warnings.warn(
                 "the best costs touch the edge of the region: better ones may lie beyond it", UserWarning, stacklevel=3
@@ -151,8 +177,30 @@ class AsymmetricSVCCV(BaseSVC):
         self.C_pos_, self.C_neg_ = self.selection_.C_pos * float(shares[0]), self.selection_.C_neg * float(shares[1])
         if not self.refit:
             return self
-        problem = self._problem(X, y, sample_weight, random_state=0)
-        return self._take(problem, solve_at(problem, self.C_pos_, self.C_neg_, limit), self.C_pos_, self.C_neg_)._checked()
+        self.preprocessor_ = None
+        if self.preprocessor is not None:
+            self.preprocessor_, X = fit_preprocessor(self.preprocessor, X, y)
+        return self._fit_at(X, y, sample_weight, self.C_pos_, self.C_neg_, limit)
+
+    def _check_new(self, X: Any) -> Any:
+        preprocessor = getattr(self, "preprocessor_", None)
+        if preprocessor is None:
+            return super()._check_new(X)
+        check_raw(self, X, reset=False)
+        return check_rows(preprocessor.transform(X))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.preprocessor is not None:
+            tags.input_tags.allow_nan = tags.input_tags.categorical = tags.input_tags.string = True
+        return tags
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: of the selection what is about the chosen costs."""
+        state: dict[str, Any] = super().__getstate__()
+        if "selection_" in state:
+            state = state | {"selection_": state["selection_"].without_curves()}
+        return state
 
 
 def _shares(folds: Folds) -> Floats:

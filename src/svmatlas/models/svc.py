@@ -9,14 +9,27 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from svmatlas.data.features import decision_values
-from svmatlas.data.problem import MULTICLASS, Problem, check_bounds, make_problem, make_region
+from svmatlas.data.kernels import make_kernel
+from svmatlas.data.problem import (
+    MULTICLASS,
+    Problem,
+    check_bias,
+    check_bounds,
+    check_labels,
+    check_rows,
+    check_weights,
+    make_problem,
+    make_region,
+)
 from svmatlas.engine.workspace import L
 from svmatlas.models.gap import combination, user_gaps, warn_if_inaccurate
+from svmatlas.models.interior import fit_linear
 from svmatlas.models.solve import Solution, choose, is_doubtful, solve
 from svmatlas.models.walk import state_at, states_below
 from svmatlas.support.messages import shown
@@ -72,7 +85,11 @@ class BaseSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         """
         check_is_fitted(self)
-        return self._decide(_validate(self, X, reset=False))
+        return self._decide(self._check_new(X))
+
+    def _check_new(self, X: Any) -> Any:
+        """Rows to be decided on, checked."""
+        return check_like_sklearn(self, X, reset=False)
 
     def _decide(self, X: Any) -> Floats:
         """Decision values of rows that were checked."""
@@ -97,48 +114,86 @@ class BaseSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n,)
 
         """
-        positive = self.decision_function(X) > 0
-        labels: npt.NDArray[Any] = self.classes_[positive.astype(np.intp)]
+        values = self.decision_function(X)
+        second = values > 0 if self.pos_label_ == self.classes_[1] else values >= 0  # on the boundary rows are negative
+        labels: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
         return labels
 
     def _problem(self, X: Any, y: Any, sample_weight: Any, random_state: Any) -> Problem:
         return make_problem(
-            X, y, self.bias, sample_weight, random_state, self.kernel, self.gamma, self.degree, self.coef0
+            X, y, self.bias, sample_weight, random_state, self.kernel, self.gamma, self.degree, self.coef0,
+            pos_label=self.pos_label,
         )  # fmt: skip
 
     def _take(self, problem: Problem, solution: Solution, C_pos: float, C_neg: float) -> Self:
-        """Set the fitted attributes that depend on the costs."""
+        """Set the fitted attributes that depend on the costs.
+
+        As scikit-learn has it, labels are in ascending order and decision values are positive for the larger one, whichever
+        of them is positive for the costs.
+        """
         features = problem.features
         alpha = problem.spread_alpha(solution.share, np.array([C_pos]), np.array([C_neg]))[0]
-        signed = problem.sign * alpha
-        self.classes_ = problem.classes
-        self.C_pos_, self.C_neg_ = C_pos, C_neg
-        self.support_ = np.flatnonzero(alpha)
-        self.dual_coef_ = signed[None, self.support_]
-        self.n_support_ = np.array([np.sum(signed < 0), np.sum(signed > 0)], dtype=np.int32)
+        turn = self._take_alpha(problem.classes, problem.sign * alpha, C_pos, C_neg)
         self._kernel = features.kernel
         if features.kernel.name == "precomputed":
             self.support_vectors_ = np.empty((0, 0))
         else:
             self.support_vectors_ = problem.user_rows(self.support_)
+        weights: tuple[Floats, ...] = ()
         if features.linear:
-            self.coef_, self.intercept_ = problem.weights_of(solution.beta, solution.lossless)
+            weights = coef, intercept = problem.weights_of(solution.beta, solution.lossless)
+            self.coef_, self.intercept_ = turn * coef + 0.0, turn * intercept + 0.0
         else:
-            self.intercept_ = np.array([features.bias**2 * signed.sum()])
-        self.duality_gap_ = self._gap(problem, solution)
+            self.intercept_ = np.array([features.bias**2 * self.dual_coef_.sum()])
+        self.duality_gap_ = self._gap(problem, solution, weights)
         return self
+
+    def _take_alpha(self, classes: npt.NDArray[Any], signed: Floats, C_pos: float, C_neg: float) -> float:
+        """Set labels, costs and dual variables, given with their signs; 1, or -1 if the labels are in descending order."""
+        turn = self._take_labels(classes)
+        self.C_pos_, self.C_neg_ = C_pos, C_neg
+        self.support_ = np.flatnonzero(signed)
+        self.dual_coef_ = turn * signed[None, self.support_]
+        self.n_support_ = np.array([np.sum(self.dual_coef_ < 0), np.sum(self.dual_coef_ > 0)], dtype=np.int32)
+        return turn
+
+    def _take_labels(self, classes: npt.NDArray[Any]) -> float:
+        """Set the labels, from the negative and the positive one; 1 if these are in ascending order, -1 if not."""
+        self.classes_ = np.unique(classes)
+        self.pos_label_ = classes.tolist()[1]
+        return 1.0 if classes[1] == self.classes_[1] else -1.0
+
+    def _fit_at(self, X: Any, y: npt.NDArray[Any], sample_weight: Any, C_pos: float, C_neg: float, limit: Limit) -> Self:
+        """Solve at finite costs: quickly if that can be proven to be right, or else by following the solution there."""
+        if not (self.kernel == "linear" and self._fit_quickly(X, y, sample_weight, C_pos, C_neg, limit)):
+            problem = self._problem(X, y, sample_weight, random_state=0)
+            self._take(problem, solve_at(problem, C_pos, C_neg, limit), C_pos, C_neg)
+        return self._checked()
+
+    def _fit_quickly(self, X: Any, y: npt.NDArray[Any], sample_weight: Any, C_pos: float, C_neg: float, limit: Limit) -> bool:
+        """Set the attributes by the interior point method; False, and nothing is set, if it does not get there."""
+        X, bias = check_rows(X), check_bias(self.bias)
+        classes, sign = check_labels(y, self.pos_label)
+        weight = check_weights(sample_weight, X.shape[0], sign)
+        kernel = make_kernel(self.kernel, self.gamma, self.degree, self.coef0, X, weight)
+        fit = fit_linear(X, sign, weight * np.where(sign > 0, C_pos, C_neg), bias, limit)
+        if fit is None:
+            return False
+        turn = self._take_alpha(classes, sign * fit.alpha, C_pos, C_neg)
+        self._kernel, self.duality_gap_ = kernel, fit.gap
+        self.support_vectors_ = X[self.support_]
+        self.coef_, self.intercept_ = turn * fit.coef[None] + 0.0, np.array([turn * fit.intercept + 0.0])
+        return True
 
     def _checked(self) -> Self:
         """Itself, with a warning if it is inaccurate."""
         warn_if_inaccurate(np.array([self.duality_gap_]), np.array([self.C_pos_]), np.array([self.C_neg_]))
         return self
 
-    def _gap(self, problem: Problem, solution: Solution) -> float:
-        """Relative duality gap of the fitted attributes, on the user's rows."""
+    def _gap(self, problem: Problem, solution: Solution, weights: tuple[Floats, ...]) -> float:
+        """Relative duality gap of the fitted attributes, on the user's rows; ``weights`` of a linear kernel."""
         c = problem.homogeneous(np.array([self.C_pos_]), np.array([self.C_neg_]))
-        if problem.features.linear:
-            weights: tuple[Floats, ...] = self.coef_, self.intercept_
-        else:
+        if not problem.features.linear:
             weights = (combination(problem, solution.share, c) / c[:, L, None],)
         return float(user_gaps(problem, solution, c, weights)[0])
 
@@ -148,10 +203,15 @@ def make_classifier(problem: Problem, solution: Solution, C_pos: float, C_neg: f
     features = problem.features
     model = AsymmetricSVC(
         C_pos, C_neg, bias=features.bias, kernel=features.kernel.name, gamma=features.kernel.gamma,
-        degree=features.kernel.degree, coef0=features.kernel.coef0,
+        degree=features.kernel.degree, coef0=features.kernel.coef0, pos_label=_unusual(problem.classes),
     )  # fmt: skip
     model.n_features_in_ = features.n_features
     return model._take(problem, solution, C_pos, C_neg)
+
+
+def _unusual(classes: npt.NDArray[Any]) -> Any:
+    """The positive label if it is the smaller one, else None."""
+    return classes.tolist()[1] if classes[1] != np.unique(classes)[1] else None
 
 
 class AsymmetricSVC(BaseSVC):
@@ -160,12 +220,14 @@ class AsymmetricSVC(BaseSVC):
     .. math:: \min_\beta \tfrac12 |\beta|^2 + C_+ \sum_{y_i=+1} w_i \xi_i + C_- \sum_{y_i=-1} w_i \xi_i,
               \quad \xi_i = \max(0, 1 - y_i (x_i, B) \cdot \beta)
 
-    There is no tolerance and no limit of iterations: the solution is followed from zero costs to the given ones.
+    There is no tolerance and no limit of iterations. Rows on the margin are found by an interior point method, and the model
+    is solved for them; if its duality gap is not what rounding allows, the solution is followed from zero costs to the given
+    ones.
 
     Parameters
     ----------
     C_pos, C_neg : float, default=1.0
-        Costs of errors on rows of ``classes_[1]`` and ``classes_[0]``.
+        Costs of errors on rows of the positive and of the negative class.
     C : float, optional
         One cost for both, instead of ``C_pos`` and ``C_neg``.
     class_weight : dict or "balanced", optional
@@ -176,11 +238,16 @@ class AsymmetricSVC(BaseSVC):
         Kernel, positive semidefinite.
     gamma, degree, coef0 : default="scale", 3 and 0.0
         Parameters of the kernel, as in scikit-learn's SVC.
+    pos_label : int, str or other label, optional
+        The label of the positive class, with cost ``C_pos``. Default: the larger one in sorted order. Decision values are
+        positive for ``classes_[1]`` in any case, as scikit-learn expects it.
 
     Attributes
     ----------
     classes_ : ndarray of shape (2,)
-        Labels; ``classes_[1]`` is the positive class.
+        Labels in ascending order; decision values are positive for ``classes_[1]``.
+    pos_label_ : label
+        The label with cost ``C_pos_``.
     C_pos_, C_neg_ : float
         The costs, with ``class_weight`` multiplied in.
     coef_ : ndarray of shape (1, n_features)
@@ -221,6 +288,7 @@ class AsymmetricSVC(BaseSVC):
         gamma: Any = "scale",
         degree: float = 3,
         coef0: float = 0.0,
+        pos_label: Any = None,
     ) -> None:
         self.C_pos = C_pos
         self.C_neg = C_neg
@@ -231,6 +299,7 @@ class AsymmetricSVC(BaseSVC):
         self.gamma = gamma
         self.degree = degree
         self.coef0 = coef0
+        self.pos_label = pos_label
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Solve for the given costs.
@@ -252,9 +321,8 @@ class AsymmetricSVC(BaseSVC):
         """
         X, y = validate_training(self, X, y)
         with stoppable() as limit:
-            problem = self._problem(X, y, sample_weight, random_state=0)
-            C_pos, C_neg = self._costs(problem.classes, y)
-            return self._take(problem, solve_at(problem, C_pos, C_neg, limit), C_pos, C_neg)._checked()
+            C_pos, C_neg = self._costs(check_labels(y, self.pos_label)[0], y)
+            return self._fit_at(X, y, sample_weight, C_pos, C_neg, limit)
 
     def _costs(self, classes: npt.NDArray[Any], y: npt.NDArray[Any]) -> tuple[float, float]:
         """The costs of both classes, checked."""
@@ -267,7 +335,7 @@ class AsymmetricSVC(BaseSVC):
         return float(pair[0] * positive), float(pair[1] * negative)
 
 
-def _validate(estimator: Any, X: Any, **arguments: Any) -> Any:
+def check_like_sklearn(estimator: Any, X: Any, **arguments: Any) -> Any:
     """X, or X and y, checked as scikit-learn does."""
     try:
         from sklearn.utils.validation import validate_data
@@ -279,9 +347,26 @@ def _validate(estimator: Any, X: Any, **arguments: Any) -> Any:
     return validate_data(estimator, X, accept_sparse="csr", dtype=np.float64, **arguments)
 
 
+def check_raw(estimator: Any, X: Any, reset: bool) -> None:
+    """Note (``reset``) or check the number and the names of the columns of rows that are preprocessed by others."""
+    try:
+        from sklearn.utils.validation import validate_data
+    except ImportError:  # scikit-learn before 1.6
+        estimator._check_feature_names(X, reset=reset)
+        estimator._check_n_features(X, reset=reset)
+    else:
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+
+
 def validate_training(estimator: Any, X: Any, y: Any) -> tuple[Any, npt.NDArray[Any]]:
     """X and y of two classes."""
-    X, y = _validate(estimator, X, y=y)
+    X, y = check_like_sklearn(estimator, X, y=y)
+    return X, validate_labels(y)
+
+
+def validate_labels(given: Any) -> npt.NDArray[Any]:
+    """Labels of two classes."""
+    y: npt.NDArray[Any] = column_or_1d(given, warn=True)
     check_classification_targets(y)
     kind = type_of_target(y, input_name="y")
     if kind != "binary":
@@ -291,4 +376,4 @@ def validate_training(estimator: Any, X: Any, y: Any) -> tuple[Any, npt.NDArray[
         )
     if np.unique(y).size == 1:
         raise ValueError(f"two classes are needed, but y has 1 class: {y.tolist()[0]!r}")
-    return X, y
+    return y

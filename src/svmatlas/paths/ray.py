@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.atlas.atlas import Partition
-from svmatlas.data.problem import Problem, check_bounds, make_problem, make_region
+from svmatlas.data.features import decision_values
+from svmatlas.data.problem import Problem, check_bounds, check_rows, make_problem, make_region
 from svmatlas.engine.arena import cross
 from svmatlas.engine.compiled import entry
 from svmatlas.engine.guess import guess
@@ -22,7 +23,7 @@ from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, L, P, Q, Region
 from svmatlas.models.gap import user_gaps, warn_if_inaccurate
 from svmatlas.models.solve import STEPS, Solution, choose, is_doubtful, is_far, solve
 from svmatlas.models.walk import Steps, Walker, line_across, line_between, state_at, states_below, tidy
-from svmatlas.support.messages import shown
+from svmatlas.support.messages import positive_of, shown
 from svmatlas.support.progress import make_bar
 from svmatlas.support.stopping import Limit, stoppable
 
@@ -114,7 +115,7 @@ class Path:
         self.n_refined, self.n_zero, self.n_exact = counts
 
     def __repr__(self) -> str:
-        return f"Path({self.breakpoints.size} events in [{self.start:g}, {self.stop:g}])"
+        return f"Path({self.breakpoints.size} events in [{self.start:g}, {self.stop:g}]; {positive_of(self.classes_)})"
 
     def costs(self, C: Any) -> tuple[Any, Any]:
         """The costs (C+, C-) at a parameter, each with the shape of C."""
@@ -146,24 +147,40 @@ class Path:
 
     def coef(self, C: Any) -> Floats:
         """Weights of the features, (d,) or (n, d)."""
-        coef, _, scalar = self._weights(C)
+        if not self._problem.features.linear:
+            raise ValueError("there are coefficients for the linear kernel only: use decision_function or alpha")
+        (coef, _), scalar = self._report(C)
         return coef[0] if scalar else coef
 
     def intercept(self, C: Any) -> Any:
-        """Intercept, a float or (n,): ``X @ coef + intercept`` is the decision value."""
-        _, intercept, scalar = self._weights(C)
+        """Intercept, a float or (n,): what the bias constant adds to decision values."""
+        weights, scalar = self._report(C)
+        features = self._problem.features
+        intercept = weights[1] if features.linear else features.intercept(weights[0])
         return float(intercept[0]) if scalar else intercept
 
-    def _weights(self, C: Any) -> tuple[Floats, Floats, bool]:
+    def decision_function(self, X: Any, C: Any) -> Floats:
+        """Decision values of rows X (k, n_features), positive for ``classes_[1]``: (k,) or (n, k)."""
+        X, features = check_rows(X), self._problem.features
+        if X.shape[1] != features.n_features:
+            raise ValueError(f"X has {X.shape[1]} features, but the path was made with {features.n_features}")
+        weights, scalar = self._report(C)
+        if features.linear:
+            values = decision_values(X, weights[0].T, weights[1]).T
+        else:
+            values = features.decide(X, weights[0])
+        return values[0] if scalar else values
+
+    def _report(self, C: Any) -> tuple[tuple[Floats, ...], bool]:
+        """What is reported of the solutions at some parameters (see ``Problem.report``), and whether that is one."""
         values, scalar = self._check(C)
         parts, gaps = [], []
         for part in self._batches(values.size):
             solution, c = self._solve(values[part])
-            parts.append(self._problem.weights_of(solution.beta, solution.lossless))
+            parts.append(self._problem.report(solution.beta, solution.lossless))
             gaps.append(user_gaps(self._problem, solution, c, parts[-1]))
         warn_if_inaccurate(np.concatenate(gaps), *self._line.costs(values))
-        coef, intercept = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-        return coef, intercept, scalar
+        return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True)), scalar
 
     def _batches(self, n: int) -> list[slice]:
         size = max(1, BATCH // max(1, self._problem.n_points))
@@ -241,8 +258,13 @@ def ray(
     C_max: float = np.inf,
     bias: float = 1.0,
     sample_weight: Any = None,
+    kernel: Any = "linear",
+    gamma: Any = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
     random_state: Any = 0,
     progress: bool = False,
+    pos_label: Any = None,
 ) -> Path:
     """Compute the exact path of solutions along C+ = ratio * C-, from 0 to infinity or ``C_max``.
 
@@ -250,10 +272,10 @@ def ray(
 
     Parameters
     ----------
-    X : array-like of shape (n_rows, n_features)
-        Features.
+    X : {array-like, sparse matrix, data frame} of shape (n_rows, n_features)
+        Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows).
     y : array-like of shape (n_rows,)
-        Any two labels; the larger one in sorted order is the positive class.
+        Any two labels.
     ratio : float, default=1.0
         C+ / C-. With 0, C+ is 0; with infinity, C- is 0 and the parameter of the path is C+.
     C_max : float, default=inf
@@ -262,10 +284,14 @@ def ray(
         The constant B that is appended to each row; 0 for no intercept.
     sample_weight : array-like of shape (n_rows,), optional
         Weights w_i >= 0 of the costs. A row of weight zero is dropped.
+    kernel, gamma, degree, coef0
+        Kernel and its parameters, as in :func:`svmatlas.explore`.
     random_state : int, RandomState or None, default=0
         Seed of the jitter that splits ties.
     progress : bool, default=False
         Show a progress bar (needs tqdm).
+    pos_label : int, str or other label, optional
+        The label of the positive class, with cost C+. Default: the larger one in sorted order.
 
     Returns
     -------
@@ -275,7 +301,10 @@ def ray(
     """
     ratio, C_max = _check_ratio(ratio), _check_end(C_max)
     with stoppable() as limit:
-        return _ray(make_problem(X, y, bias, sample_weight, random_state), ratio, C_max, progress, limit)
+        problem = make_problem(
+            X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, pos_label=pos_label
+        )  # fmt: skip
+        return _ray(problem, ratio, C_max, progress, limit)
 
 
 def _ray(problem: Problem, ratio: float, C_max: float, progress: bool, limit: Limit) -> Path:
@@ -297,27 +326,36 @@ def segment(
     *,
     bias: float = 1.0,
     sample_weight: Any = None,
+    kernel: Any = "linear",
+    gamma: Any = "scale",
+    degree: float = 3,
+    coef0: float = 0.0,
     random_state: Any = 0,
     progress: bool = False,
+    pos_label: Any = None,
 ) -> Path:
     """Compute the exact path of solutions along a straight segment between two pairs of costs.
 
     Parameters
     ----------
-    X : array-like of shape (n_rows, n_features)
-        Features.
+    X : {array-like, sparse matrix, data frame} of shape (n_rows, n_features)
+        Features; with ``kernel="precomputed"`` the kernel matrix (n_rows, n_rows).
     y : array-like of shape (n_rows,)
-        Any two labels; the larger one in sorted order is the positive class.
+        Any two labels.
     start, stop : (C_pos, C_neg)
         The two ends, finite costs >= 0.
     bias : float, default=1.0
         The constant B that is appended to each row; 0 for no intercept.
     sample_weight : array-like of shape (n_rows,), optional
         Weights w_i >= 0 of the costs. A row of weight zero is dropped.
+    kernel, gamma, degree, coef0
+        Kernel and its parameters, as in :func:`svmatlas.explore`.
     random_state : int, RandomState or None, default=0
         Seed of the jitter that splits ties.
     progress : bool, default=False
         Show a progress bar (needs tqdm).
+    pos_label : int, str or other label, optional
+        The label of the positive class, with cost C+. Default: the larger one in sorted order.
 
     Returns
     -------
@@ -331,7 +369,10 @@ def segment(
     if ends.max() / WIDEST > ends[ends > 0].min():
         raise ValueError(f"the costs of start and stop must not differ by more than a factor of {WIDEST:g}")
     with stoppable() as limit:
-        return _segment(make_problem(X, y, bias, sample_weight, random_state), ends, progress, limit)
+        problem = make_problem(
+            X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, pos_label=pos_label
+        )  # fmt: skip
+        return _segment(problem, ends, progress, limit)
 
 
 def _segment(problem: Problem, ends: Floats, progress: bool, limit: Limit) -> Path:

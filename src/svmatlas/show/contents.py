@@ -83,7 +83,7 @@ def gather_selection(selection: Selection, frontier: Frontier | None = None, tit
     facts, curves = _selection(selection)
     header = {
         "version": 1, "complete": True, "totalFacets": 0, "nLayers": 0, "nRows": 0, "nFeatures": 0, "costExponent": 0,
-        "region": _bounded(selection._overlay.bounds), "classes": [str(label) for label in selection.classes_],
+        "region": _bounded(selection._held_overlay.bounds), "classes": [str(label) for label in selection.classes_],
         "home": facts["limits"], "selection": facts, "title": title or "svmatlas",
     }  # fmt: skip
     if frontier is not None:
@@ -269,7 +269,7 @@ def _held_out(atlas: Atlas, X: Any, y: Any) -> dict[str, npt.NDArray[Any]]:
 
 def _selection(selection: Selection) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]:
     """The best cells, and the curves between which the score is constant, or a picture of it if they are too many."""
-    box, bounds = selection._overlay.box, selection._overlay.bounds
+    box, bounds = selection._held_overlay.box, selection._held_overlay.bounds
     plane = make_plane(_inner(box.pieces.reshape(-1, 3)), bounds, "log", None)
     facts = {
         "bestScore": selection.best_score, "bound": selection.upper_bound, "certified": selection.certified,
@@ -277,7 +277,7 @@ def _selection(selection: Selection) -> tuple[dict[str, Any], dict[str, npt.NDAr
         "cells": _outlines(selection.cells), "limits": [*plane.x, *plane.y], "pixels": PIXELS, "grid": _grid(selection, plane),
         "region": _bounded(bounds),
     }  # fmt: skip
-    return facts, _curves(selection._overlay) if len(box.pieces) <= MOST_PIECES else {"scores": _scores(selection, plane)}
+    return facts, _curves(selection._held_overlay) if len(box.pieces) <= MOST_PIECES else {"scores": _scores(selection, plane)}
 
 
 def _curves(overlay: Overlay) -> dict[str, npt.NDArray[Any]]:
@@ -300,7 +300,7 @@ def _scores(selection: Selection, plane: Plane) -> npt.NDArray[np.float32]:
     """The score in the middle of pixels."""
     p, q = plane.pixels(PIXELS)
     held = np.ones(p.shape, dtype=bool)
-    for cost, (lo, hi) in zip((p, q), selection._overlay.bounds, strict=True):
+    for cost, (lo, hi) in zip((p, q), selection._held_overlay.bounds, strict=True):
         held &= (cost >= lo) & (cost <= hi)
     values = np.full(p.shape, np.nan, dtype=np.float32)
     values[held] = selection.score_at(p[held], q[held])

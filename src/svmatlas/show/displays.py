@@ -656,7 +656,7 @@ class SelectionDisplay:
             The display, drawn.
 
         """
-        box, region = selection._overlay.box, selection._overlay.bounds
+        box, region = selection._held_overlay.box, selection._held_overlay.bounds
         plane = make_plane(_finite(box.pieces.reshape(-1, 3)), region, scale, limits)
         p, q = plane.pixels(resolution)
         held = np.isfinite(p)

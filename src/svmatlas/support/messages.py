@@ -15,3 +15,8 @@ def shown(value: Any) -> str:
         inner = ", ".join(map(shown, value))
         return f"[{inner}]" if isinstance(value, list) else f"({inner}{',' if len(value) == 1 else ''})"
     return repr(value)
+
+
+def positive_of(classes: Any) -> str:
+    """Which of two labels is positive, for the text of a result."""
+    return f"positive: {shown(classes[1])}"

@@ -1,0 +1,368 @@
+"""What the commands do."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+import svmatlas
+from svmatlas.cli.tables import DataError, Table, Wanted, read_table
+from svmatlas.data.columns import match_names, standardize_columns
+from svmatlas.support.progress import make_bar
+from svmatlas.support.writing import check_goal, replacing
+
+OK, NO = 0, 1
+"""Exit codes: done; done, but the answer is no (not valid, not complete, not certified)."""
+
+
+def _explore(arguments: argparse.Namespace) -> int:
+    check_goal(arguments.output)
+    table = _read(arguments)
+    begin = time.perf_counter()
+    with _about(arguments.data):
+        atlas = svmatlas.explore(
+            table.X, table.y, standardize=arguments.standardize, feature_names=table.names, **_model(arguments, table),
+            region=_pairs(arguments.region), start=arguments.start, max_facets=arguments.max_facets,
+            time_budget=arguments.time_budget, n_jobs=arguments.jobs, progress=_progress(arguments),
+        )  # fmt: skip
+    seconds = time.perf_counter() - begin
+    atlas.save(arguments.output)
+    _report(
+        arguments,
+        {"map": arguments.output, "seconds": seconds} | _sizes(atlas),
+        f"{atlas!r}\nexplored in {seconds:.1f} s, written to {arguments.output}",
+    )
+    return OK if atlas.complete else NO
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    atlas = svmatlas.load(arguments.map)
+    features = atlas._problem.features
+    facts = _sizes(atlas) | {
+        "rows": int(atlas._problem.point.size), "features": features.n_features, "labels": atlas.classes_.tolist(),
+        "bias": features.bias, "kernel": features.kernel.name, "region": atlas.region, "names": atlas.columns.names,
+        "standardized": atlas.columns.scale is not None,
+    }  # fmt: skip
+    text = [
+        repr(atlas),
+        f"data    {facts['rows']} rows, {facts['features']} features{', standardized' * facts['standardized']}",
+        f"labels  {atlas.classes_[1]} positive (cost C+), {atlas.classes_[0]} negative (cost C-)",
+        "region  " + ", ".join(f"{lo:g} <= {c} <= {hi:g}" for c, (lo, hi) in zip(("C+", "C-"), atlas.region, strict=True)),
+        f"bias    {features.bias:g}",
+    ]
+    _report(arguments, facts, "\n".join(text))
+    return OK
+
+
+def _at(arguments: argparse.Namespace) -> int:
+    atlas = svmatlas.load(arguments.map)
+    C_pos, C_neg = arguments.costs
+    if arguments.predict:
+        return _predict(arguments, atlas)
+    coef, intercept = atlas.coef(C_pos, C_neg), atlas.intercept(C_pos, C_neg)
+    facet = atlas.locate(C_pos, C_neg)
+    counts = {name: rows.size for name, rows in atlas.partition(facet)._asdict().items()}
+    facts = {"C_pos": C_pos, "C_neg": C_neg, "facet": facet, "layer": atlas.facet_layer[facet]} | counts
+    facts |= {"intercept": intercept, "coef": dict(zip(_names(atlas), coef, strict=True))}
+    text = [
+        f"facet {facet} in layer {facts['layer']}: {counts['margin']} rows on the margin, {counts['inside']} inside it, "
+        f"{counts['outside']} outside it",
+        f"intercept\t{intercept:.17g}",
+        *(f"{name}\t{value:.17g}" for name, value in facts["coef"].items()),
+    ]
+    _report(arguments, facts, "\n".join(text))
+    return OK
+
+
+def _predict(arguments: argparse.Namespace, atlas: svmatlas.Atlas) -> int:
+    wanted = Wanted(atlas._problem.features.n_features, atlas.columns.names)
+    table = read_table(arguments.predict, arguments.label, arguments.format, wanted)
+    decision = atlas.decision_function(table.X, *arguments.costs)
+    labels = atlas.classes_[(decision > 0).astype(int)].tolist()
+    _report(arguments, {"labels": labels, "decision": decision}, "\n".join(map(str, labels)))
+    return OK
+
+
+def _ray(arguments: argparse.Namespace) -> int:
+    table = _read(arguments)
+    limit = {} if arguments.max_cost is None else {"C_max": arguments.max_cost}
+    with _about(arguments.data):
+        path = svmatlas.ray(
+            _rows(table, arguments), table.y, ratio=arguments.ratio, progress=_progress(arguments), **limit,
+            **_model(arguments, table),
+        )  # fmt: skip
+    events = [
+        {"C_neg": float(C), "row": int(row), "type": int(kind)}
+        for C, (row, kind) in zip(path.breakpoints, path.events, strict=True)
+    ]
+    lines = ["C_neg,row,type", *(f"{e['C_neg']!r},{e['row']},{e['type']}" for e in events)]
+    _report(arguments, {"ratio": arguments.ratio, "events": events}, "\n".join(lines))
+    return OK
+
+
+def _select(arguments: argparse.Namespace) -> int:
+    table = _read(arguments)
+    with _about(arguments.data):
+        selection = svmatlas.select(
+            table.X, table.y, cv=_folds(arguments.cv, arguments.groups is not None), scoring=arguments.scoring,
+            groups=None if arguments.groups is None else table.aside[-1], rule=arguments.rule,
+            preprocessor=_scaler(table) if arguments.standardize else None, region=_pairs(arguments.region),
+            time_budget=arguments.time_budget, n_jobs=arguments.jobs, progress=_progress(arguments),
+            **_model(arguments, table),
+        )  # fmt: skip
+    facts = {
+        "scoring": arguments.scoring, "best_score": selection.best_score, "score": selection.score,
+        "C_pos": selection.C_pos, "C_neg": selection.C_neg,
+        "upper_bound": selection.upper_bound, "certified": selection.certified, "fold_scores": selection.fold_scores,
+        "positive": selection.classes_[1],
+        "n_cells": len(selection.cells), "n_curves": selection.n_curves,
+    }  # fmt: skip
+    proof = (
+        "no costs do better" if selection.certified else f"stopped early: no costs do better than {selection.upper_bound:.6f}"
+    )
+    chosen = "" if selection.score == selection.best_score else f", with {selection.score:.6f}"
+    text = [
+        f"best {arguments.scoring}  {selection.best_score:.6f}  ({proof})",
+        f"at costs C+ = {selection.C_pos:.6g}, C- = {selection.C_neg:.6g}{chosen}; {selection.classes_[1]} is positive",
+        f"optimal cells: {len(selection.cells)}",
+    ]
+    _report(arguments, facts, "\n".join(text))
+    return OK if selection.certified else NO
+
+
+def _estimate(arguments: argparse.Namespace) -> int:
+    table = _read(arguments)
+    budget = {} if arguments.time_budget is None else {"time_budget": arguments.time_budget}
+    with _about(arguments.data):
+        found = svmatlas.estimate(
+            table.X, table.y, standardize=arguments.standardize, region=_pairs(arguments.region), **budget,
+            **_model(arguments, table), progress=_progress(arguments),
+        )  # fmt: skip
+    _report(arguments, vars(found), str(found))
+    return OK
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    svmatlas.load(arguments.map).export(arguments.output, arguments.format)
+    _report(arguments, {"folder": arguments.output, "format": arguments.format}, f"written to {arguments.output}")
+    return OK
+
+
+def _plot(arguments: argparse.Namespace) -> int:
+    check_goal(arguments.output)
+    from svmatlas.show.displays import AtlasDisplay, use_files
+
+    use_files()
+    atlas = svmatlas.load(arguments.map)
+    display = AtlasDisplay.from_atlas(
+        atlas, color_by=arguments.color_by, scale=arguments.scale, limits=_pairs(arguments.limits),
+        events=arguments.events, rays=arguments.ray,
+    )  # fmt: skip
+    with replacing(arguments.output) as draft:
+        display.figure_.savefig(draft, format=Path(arguments.output).suffix[1:] or "png", dpi=arguments.dpi)
+    _report(arguments, {"picture": arguments.output}, f"written to {arguments.output}")
+    return OK
+
+
+def _page(arguments: argparse.Namespace) -> int:
+    check_goal(arguments.output)
+    atlas = svmatlas.load(arguments.map)
+    held_out = _held_out(arguments, atlas) if arguments.data else {}
+    atlas.page(
+        arguments.output, region=_pairs(arguments.region), title=arguments.title or Path(arguments.map).stem, **held_out
+    )
+    _report(arguments, {"page": arguments.output, "facets": atlas.n_facets}, f"written to {arguments.output}")
+    return OK
+
+
+def _held_out(arguments: argparse.Namespace, atlas: svmatlas.Atlas) -> dict[str, Any]:
+    """Rows and labels of a file, columns in the order of the map."""
+    table = _read(arguments)
+    X, names, y = table.X, atlas.columns.names, np.asarray(table.y)
+    with _about(arguments.data):
+        if names is not None and table.names is not None:
+            X = X[:, match_names(names, table.names)]
+    if np.isin(y, atlas.classes_).all():
+        return {"X_test": X, "y_test": y}
+    raise DataError(f"{arguments.data}: labels are not those of the map, {atlas.classes_[0]} and {atlas.classes_[1]}")
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    atlas = svmatlas.load(arguments.map)
+    report = atlas.validate(n_costs=arguments.costs, progress=_progress(arguments), n_jobs=arguments.jobs)
+    _report(arguments, vars(report), str(report))
+    return OK if report.ok else NO
+
+
+def _certify(arguments: argparse.Namespace) -> int:
+    table = None if arguments.data is None else _read(arguments)
+    X, y = (None, None) if table is None else (table.X, table.y)
+    bar: Any = make_bar(" facets") if _progress(arguments) else nullcontext()
+    with bar as shown, _about(arguments.data or arguments.map):
+
+        def advance(done: int, total: int) -> None:
+            shown.total = total
+            shown.update(done - shown.n)
+
+        report = svmatlas.certify(arguments.map, X, y, progress=advance if shown is not None else None, n_jobs=arguments.jobs)
+    _report(arguments, vars(report), str(report))
+    return OK if report.ok else NO
+
+
+def _compile(arguments: argparse.Namespace) -> int:
+    from svmatlas.cli.prepare import compile_all
+
+    if not arguments.quiet:
+        print("compiling the kernels, once (a minute at most) ...", file=sys.stderr)
+    begin = time.perf_counter()
+    compile_all()
+    seconds = time.perf_counter() - begin
+    _report(arguments, {"seconds": seconds}, f"kernels compiled in {seconds:.1f} s")
+    return OK
+
+
+def _demo(arguments: argparse.Namespace) -> int:
+    from svmatlas.cli.demo import run
+
+    run(Path(arguments.output), progress=_progress(arguments))
+    return OK
+
+
+COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
+    "explore": _explore, "info": _info, "at": _at, "ray": _ray, "select": _select, "estimate": _estimate, "export": _export,
+    "plot": _plot, "page": _page, "validate": _validate, "certify": _certify, "compile": _compile, "demo": _demo,
+}  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Helpers
+
+
+def _read(arguments: argparse.Namespace) -> Table:
+    """The data; weights come first of what is put aside, groups last."""
+    aside = [
+        column for column in (getattr(arguments, "weights", None), getattr(arguments, "groups", None)) if column is not None
+    ]
+    table = read_table(arguments.data, arguments.label, arguments.format, aside=aside)
+    n = len(np.unique(table.y)) if table.y is not None else 0
+    if n != 2:
+        raise DataError(f"{arguments.data}: two labels are needed, the column of labels has {n}")
+    return table
+
+
+def _model(arguments: argparse.Namespace, table: Table) -> dict[str, Any]:
+    """What all functions that take data are told of the model."""
+    weights = None if arguments.weights is None else table.aside[0]
+    if weights is not None and weights.dtype.kind not in "biuf":
+        raise DataError(f"{arguments.data}, column {arguments.weights}: weights must be numbers")
+    return {
+        "bias": arguments.bias, "random_state": arguments.seed, "kernel": arguments.kernel, "gamma": arguments.gamma,
+        "degree": arguments.degree, "coef0": arguments.coef0, "sample_weight": weights,
+        "pos_label": _positive(arguments, table),
+    }  # fmt: skip
+
+
+def _positive(arguments: argparse.Namespace, table: Table) -> Any:
+    """The positive label as the data have it; None by default."""
+    if arguments.positive is None:
+        return None
+    labels = np.unique(table.y).tolist()  # type: ignore[arg-type]
+    for label in labels:
+        if str(label) == arguments.positive or _same_number(label, arguments.positive):
+            return label
+    raise DataError(f"{arguments.data}: no label {arguments.positive!r}; the labels are {labels[0]!r} and {labels[1]!r}")
+
+
+def _same_number(label: Any, text: str) -> bool:
+    try:
+        return not isinstance(label, str) and float(text) == label
+    except ValueError:
+        return False
+
+
+def _scaler(table: Table) -> Any:
+    from sklearn.preprocessing import StandardScaler
+
+    return StandardScaler(with_mean=not issparse(table.X))
+
+
+def _rows(table: Table, arguments: argparse.Namespace) -> Any:
+    """The features, standardised over all rows if that is asked for."""
+    if not arguments.standardize:
+        return table.X
+    return standardize_columns(table.X, np.ones(table.X.shape[0]), table.names).standardized(table.X)
+
+
+def _names(atlas: svmatlas.Atlas) -> Sequence[str]:
+    return atlas.columns.names or [str(j) for j in range(atlas._problem.features.n_features)]
+
+
+def _pairs(four: Sequence[float] | None) -> tuple[tuple[float, float], tuple[float, float]] | None:
+    return None if four is None else ((four[0], four[1]), (four[2], four[3]))
+
+
+def _folds(text: str, grouped: bool) -> Any:
+    """Folds of --cv, with groups that are not torn if there are any."""
+    from sklearn.model_selection import GroupShuffleSplit, StratifiedGroupKFold
+
+    try:
+        n = int(text)
+        return StratifiedGroupKFold(n) if grouped else n
+    except ValueError:
+        pass
+    try:
+        share = float(text)
+        return GroupShuffleSplit(1, test_size=share, random_state=0) if grouped else share
+    except ValueError:
+        raise ValueError(f"--cv must be a number of folds or a share to hold out, got {text!r}") from None
+
+
+def _progress(arguments: argparse.Namespace) -> bool:
+    """A bar for people who watch: standard error is a terminal, and tqdm is installed."""
+    if arguments.quiet or not sys.stderr.isatty():
+        return False
+    from importlib.util import find_spec
+
+    return find_spec("tqdm") is not None
+
+
+def _sizes(atlas: svmatlas.Atlas) -> dict[str, Any]:
+    return {
+        "complete": atlas.complete, "n_facets": atlas.n_facets, "n_edges": atlas.n_edges,
+        "n_vertices": atlas.n_vertices, "n_layers": atlas.n_layers,
+    }  # fmt: skip
+
+
+def _report(arguments: argparse.Namespace, facts: dict[str, Any], text: str) -> None:
+    """The result, for programs or for people."""
+    print(json.dumps(plain(facts), allow_nan=False) if arguments.json else text)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON knows it; infinity and NaN are null."""
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@contextmanager
+def _about(source: str) -> Iterator[None]:
+    """Errors say which file they are about."""
+    try:
+        yield
+    except ValueError as error:
+        raise DataError(f"{source}: {error}") from None
