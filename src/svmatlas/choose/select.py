@@ -15,12 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.choose.arrangement import counts_at
+from svmatlas.choose.boxes import find_any_time
 from svmatlas.choose.cells import Cell
-from svmatlas.choose.folds import make_folds
+from svmatlas.choose.folds import Folds, make_folds
 from svmatlas.choose.overlay import Overlay, make_overlay
-from svmatlas.choose.scoring import get_score
+from svmatlas.choose.scoring import Score, get_score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
-from svmatlas.data.problem import check_bounds
+from svmatlas.data.problem import Bounds, check_bounds
 from svmatlas.support.messages import shown
 from svmatlas.support.progress import make_bar
 from svmatlas.support.stopping import Limit, Stopped, check_budget, stoppable
@@ -122,6 +123,7 @@ def select(
     n_jobs: int | None = None,
     progress: bool = False,
     time_budget: float | None = None,
+    tolerance: float | None = None,
     random_state: Any = 0,
 ) -> Selection:
     """Find the costs (C+, C-) with the best score on held-out rows, over the whole plane and with proof.
@@ -185,8 +187,7 @@ def select(
         folds = make_folds(X, y, cv, sample_weight, groups, random_state)
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         model = {"bias": bias, "random_state": random_state, **kind}
-        overlay = make_overlay(folds, get_score(scoring), model, check_bounds(region), n_jobs, limit, bar)
-        found = find_best(overlay, limit, bar)
+        overlay, found = _search(folds, get_score(scoring), model, check_bounds(region), n_jobs, limit, tolerance, bar)
         cells, n_boxes = found.cells, found.n_boxes
         if rule == "one_se" and not limit.expired:
             cells, more = _almost_best(overlay, found, limit, bar)
@@ -197,6 +198,17 @@ def select(
         found.best_score, *cell.center, cell.fold_scores, cell, cells, found.upper_bound, found.certified, overlay.n_curves,
         n_boxes, folds.classes, overlay,
     )  # fmt: skip
+
+
+def _search(
+    folds: Folds, score: Score, model: dict[str, Any], bounds: Bounds, n_jobs: int | None, limit: Limit,
+    tolerance: float | None, bar: Any,
+) -> tuple[Overlay, Confirmed]:  # fmt: skip
+    """The best cells: of the maps of all folds, or, where there is a limit, of those boxes that can hold the best."""
+    if limit.finite or tolerance is not None:
+        return find_any_time(folds, score, model, bounds, n_jobs, limit, tolerance, bar)
+    overlay = make_overlay(folds, score, model, bounds, n_jobs, limit, bar)
+    return overlay, find_best(overlay, limit, bar)
 
 
 def _almost_best(overlay: Overlay, found: Confirmed, limit: Limit, bar: Any) -> tuple[list[Cell], int]:
