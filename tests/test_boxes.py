@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import load_breast_cancer, load_wine
+from sklearn.datasets import load_wine
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 import svmatlas
@@ -14,17 +14,17 @@ from svmatlas.choose import boxes, scoring
 from svmatlas.choose.ball import decide, pairwise_gaps
 from svmatlas.choose.corners import Solver
 from svmatlas.data.problem import make_problem
-from svmatlas.support.stopping import NEVER
+from svmatlas.support.stopping import NEVER, Stopped
 from tests import brute
 from tests.test_select import REGION, noisy
 
 CASES = {
-    "plain": lambda: noisy(60, 4, 1),
-    "tied": lambda: (np.random.default_rng(2).integers(0, 3, (60, 4)).astype(float), np.arange(60) % 3 == 0),
+    "plain": lambda: noisy(50, 3, 1),
+    "tied": lambda: (np.random.default_rng(2).integers(0, 3, (50, 4)).astype(float), np.arange(50) % 3 == 0),
     "repeated": lambda: tuple(np.concatenate([a, a]) for a in noisy(30, 3, 3)),
-    "unscaled": lambda: (noisy(60, 4, 4)[0] * [1.0, 1e4, 1e-4, 1.0], noisy(60, 4, 4)[1]),
+    "unscaled": lambda: (noisy(30, 3, 4)[0] * [1.0, 1e3, 1e-2], noisy(30, 3, 4)[1]),
     "few positive": lambda: (noisy(30, 3, 5)[0], np.arange(30) % 9 == 3),
-    "wine": lambda: tuple(a[:130] for a in load_wine(return_X_y=True)),
+    "wine": lambda: (load_wine().data[30:100, 2:5], load_wine().target[30:100]),
 }
 
 
@@ -80,3 +80,101 @@ def test_walks_and_guesses_end_in_the_solution(name):
         for events in (0, 10**6):
             other = solver.solve(tuple(costs), NEVER, near, events)
             np.testing.assert_allclose(other.value, plain.value, rtol=1e-6, atol=1e-8 * np.abs(plain.value).max())
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The search
+
+
+class Watched:
+    """Boxes that are halved often, and each step of the search on record; after so many steps it is time to stop."""
+
+    def __init__(self, most_steps=10**9):
+        self.steps, self.most_steps = [], most_steps
+
+    def __enter__(self):
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(boxes, "MOST", 40)
+        self.patch.setattr(boxes, "FEW", 10)
+        work_on = boxes.BoxSearch._work_on
+
+        def watched(search, box, limit):
+            self.steps.append((search.best.score, search.upper))
+            if len(self.steps) > self.most_steps:
+                raise Stopped
+            work_on(search, box, limit)
+
+        self.patch.setattr(boxes.BoxSearch, "_work_on", watched)
+        return self
+
+    def __exit__(self, *_):
+        self.patch.undo()
+
+
+@settings(max_examples=8)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(12, 30),
+    d=st.integers(1, 3),
+    tied=st.booleans(),
+    score=st.sampled_from([scoring.accuracy, scoring.balanced_accuracy, scoring.fbeta(1.0)]),
+)
+def test_at_every_moment_the_truth_is_between_score_and_bound(seed, n, d, tied, score):
+    X, y = noisy(n, d, seed, 0.5)
+    if tied:
+        X = np.random.default_rng(seed).integers(0, 3, size=(n, d)).astype(float)
+    splits = list(StratifiedKFold(3).split(X, y))
+    truth = brute.best_cells(X, y, splits, score, REGION)[0]
+    with Watched() as watched:
+        selection = svmatlas.select(X, y, cv=splits, scoring=score, region=REGION, tolerance=0.0)
+    best, upper = np.array(watched.steps).T
+    assert np.all(np.diff(best) >= 0)
+    assert np.all(np.diff(upper) <= 0)
+    assert np.all((best <= truth + 1e-12) & (truth <= upper + 1e-12))
+    assert selection.certified
+    assert selection.best_score == pytest.approx(truth, abs=1e-12)
+    whole = svmatlas.select(X, y, cv=splits, scoring=score, region=REGION)
+    assert len(selection.cells) == len(whole.cells)
+    assert [cell.at_edge for cell in selection.cells] == [cell.at_edge for cell in whole.cells]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("steps", [1, 30])
+def test_what_was_found_in_time_is_true(name, steps):
+    X, y = CASES[name]()
+    y = np.asarray(y).astype(int)
+    exact = svmatlas.select(X, y, cv=3, tolerance=0.0)
+    with Watched(steps):
+        part = svmatlas.select(X, y, cv=3, time_budget=1000.0)
+    assert part.best_score <= exact.best_score + 1e-12 <= part.upper_bound + 2e-12
+    scores = cross_val_score(svmatlas.AsymmetricSVC(part.C_pos, part.C_neg), X, y, cv=3, scoring="balanced_accuracy")
+    assert scores.mean() == pytest.approx(part.best_score, abs=1e-12)
+    assert part.cell.contains(part.C_pos, part.C_neg)
+    assert part.score_at(part.C_pos, part.C_neg) == pytest.approx(part.best_score, abs=1e-12)
+    assert part.score_at(0.37, 0.21) == pytest.approx(svmatlas.select(X, y, cv=3).score_at(0.37, 0.21), abs=1e-12)
+
+
+def test_a_tolerance_ends_the_search_and_is_kept():
+    X, y = noisy(80, 3, 6)
+    exact = svmatlas.select(X, y, cv=4)
+    for tolerance in (0.2, 0.05, 0.0):
+        part = svmatlas.select(X, y, cv=4, tolerance=tolerance)
+        assert part.upper_bound - part.best_score <= tolerance + 1e-12
+        assert part.best_score <= exact.best_score + 1e-12 <= part.upper_bound + 2e-12
+        assert part.certified == (part.upper_bound == part.best_score)
+    assert part.best_score == exact.best_score
+    assert len(part.cells) == len(exact.cells)
+
+
+def test_cells_that_reach_over_boxes_are_joined():
+    """Of separable data the cell of the best score reaches from small costs to infinity."""
+    X, y = noisy(40, 3, shift=4.0)
+    exact = svmatlas.select(X, y, cv=3)
+    with Watched():
+        part = svmatlas.select(X, y, cv=3, time_budget=1000.0)
+    assert part.certified
+    assert part.best_score == exact.best_score == 1.0
+    assert len(part.cells) == len(exact.cells)
+    assert part.cell.unbounded
+    # Areas are sums over pieces, which are cut elsewhere, and are straight in costs, not in decades
+    np.testing.assert_allclose([c.area for c in part.cells], [c.area for c in exact.cells], rtol=1e-3)

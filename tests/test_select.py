@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-import time
 from itertools import pairwise
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,7 +19,6 @@ from sklearn.preprocessing import StandardScaler
 import svmatlas
 from svmatlas.atlas import survey
 from svmatlas.choose import scoring
-from svmatlas.support import stopping
 from tests import brute, selections
 
 REGION = ((0.01, 100.0), (0.01, 100.0))
@@ -305,30 +301,6 @@ def test_tiles_change_nothing(n, region, monkeypatch):
         np.testing.assert_array_equal(tiled.score_at(*costs), plain.score_at(*costs))
 
 
-def test_a_partial_search_has_an_honest_bound(easy, monkeypatch):
-    """Time passes after so many tiles: some of each fold are missing."""
-    X, y, whole = easy
-    cut_finely(monkeypatch)
-    certified, wait = [], survey.wait
-    for tiles in (1, 3, 20, 10**9):
-        passed, count = [0.0], itertools.count(1)
-        clock = SimpleNamespace(monotonic=lambda passed=passed: time.monotonic() + passed[0])
-
-        def slow(*arguments, passed=passed, count=count, tiles=tiles, **options):
-            passed[0] += 400.0 if next(count) % tiles == 0 else 0.0
-            return wait(*arguments, **options)
-
-        monkeypatch.setattr(stopping, "time", clock)
-        monkeypatch.setattr(survey, "wait", slow)
-        part = svmatlas.select(X, y, cv=3, time_budget=1000.0)
-        assert part.best_score <= whole.best_score + 1e-12
-        assert part.upper_bound >= whole.best_score - 1e-12
-        assert whole.score_at(part.C_pos, part.C_neg) == pytest.approx(part.best_score)
-        certified.append(part.certified)
-    assert certified[-1]
-    assert not certified[0]
-
-
 def test_time_budget():
     X, y = noisy(500, 8)
     part = svmatlas.select(X, y, cv=3, time_budget=2.0)
@@ -401,6 +373,9 @@ def test_a_score_of_the_user(easy):
         ({"sample_weight": np.full(40, np.nan)}, "NaN"),
         ({"sample_weight": -np.ones(40)}, "must not be negative"),
         ({"time_budget": 0}, "time_budget"),
+        ({"tolerance": -0.1}, "tolerance must be"),
+        ({"tolerance": float("nan")}, "tolerance must be"),
+        ({"threshold": "best"}, "threshold must be"),
     ],
 )
 def test_bad_arguments(arguments, message):

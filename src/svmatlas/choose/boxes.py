@@ -18,6 +18,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from concurrent.futures import Executor
+from contextlib import suppress
 from itertools import count, pairwise, product
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
@@ -26,9 +27,10 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.atlas.explore import count_jobs
-from svmatlas.atlas.survey import LITTLE, outside
+from svmatlas.atlas.survey import LITTLE
 from svmatlas.choose.arrangement import EQUAL, Judge
 from svmatlas.choose.ball import decide
+from svmatlas.choose.cells import Cell
 from svmatlas.choose.corners import Corner, Costs, Solver
 from svmatlas.choose.curves import Tile
 from svmatlas.choose.folds import Folds, check_scorable
@@ -57,6 +59,9 @@ SHARES = (0.4871, 0.5273)
 
 MOST = 6000
 """Facets that are expected in a box that is explored: a tenth of a second for each fold."""
+
+FEW = 300
+"""The same for a box whose corners decide some rows: to halve it is then quicker."""
 
 LAST, LAST_SHARE = 2.0, 0.1
 """Seconds, and share of the time, that are kept for the cells in the end."""
@@ -110,6 +115,7 @@ class Incumbent(NamedTuple):
 
     score: float
     costs: Costs
+    found: tuple[Overlay, list[Cell]] | None = None  # the box and the cells in it, if they are known
 
 
 class Explored(NamedTuple):
@@ -127,7 +133,7 @@ class BoxSearch:
         self.solvers = [Solver(fold.holdout.problem, fold.holdout.rows[fold.first]) for fold in folds]
         self.squares = [np.sum(solver.rows**2, axis=1) for solver in self.solvers]
         perfect = float(self._scores(np.array([judge.fold_pos, judge.fold_neg])).mean())
-        self.upper = perfect
+        self.perfect = self.upper = perfect
         self.best = Incumbent(-np.inf, (np.nan, np.nan))
         self.nodes: WeakValueDictionary[Costs, Node] = WeakValueDictionary()
         self.explored: list[Explored] = []
@@ -191,7 +197,7 @@ class BoxSearch:
             box.nodes = [self._node(costs, limit, self._nearest(costs)) for costs in box.corner_costs()]
             self._bound(box)
             self._push(box)
-        elif box.is_finite and _expected_facets(box) > MOST:
+        elif box.is_finite and _expected_facets(box) > (MOST if box.upper >= self.perfect else FEW):
             for half in self._halves(box, limit):
                 self._push(half)
             box.ticket = -1
@@ -232,7 +238,7 @@ class BoxSearch:
         if box.nodes:
             near = zip(self.folds, self.solvers, box.nodes[0].corners, strict=True)
             folds = [fold._replace(near=(solver, corner)) for fold, solver, corner in near]
-        overlay = overlay_of(box.bounds, self.judge, folds, tiles, [], limit)
+        overlay = overlay_of(box.bounds, self.bounds, self.judge, folds, tiles, [], limit)
         upper = self._search_cells(overlay, limit)
         if upper > self.best.score + EQUAL:
             box.upper = min(box.upper, upper)
@@ -256,7 +262,7 @@ class BoxSearch:
             cells = make_cells(overlay, found.fragments)
             cell = next((cell for cell in cells if overlay.confirms(cell, limit)), None)
             if cell is not None:
-                self._take(cell.score, cell.center)
+                self._take(cell.score, cell.center, (overlay, cells[cells.index(cell) :]))
                 return found.upper_bound
             refuted = np.concatenate([refuted, np.array([cell.key for cell in cells], dtype=np.uint64)])
 
@@ -297,10 +303,10 @@ class BoxSearch:
         scores: Floats = judge.table[judge.table_at + counts[0] * (judge.fold_neg + 1) + counts[1]]
         return scores
 
-    def _take(self, score: float, costs: Costs) -> None:
+    def _take(self, score: float, costs: Costs, found: tuple[Overlay, list[Cell]] | None = None) -> None:
         """Costs that reach a score."""
         if score > self.best.score + EQUAL:
-            self.best = Incumbent(score, costs)
+            self.best = Incumbent(score, costs, found)
             self.closed += [part.bounds for part in self.explored]
             self.explored.clear()
 
@@ -355,8 +361,8 @@ def _expected_facets(box: CostBox) -> int:
 
 
 def find_any_time(
-    folds: Folds, score: Score, model: dict[str, Any], bounds: Bounds, n_jobs: int | None, limit: Limit,
-    tolerance: float | None, bar: Any,
+    folds: Folds, tolerance: float | None, score: Score, model: dict[str, Any], bounds: Bounds, n_jobs: int | None,
+    limit: Limit, bar: Any,
 ) -> tuple[Overlay, Confirmed]:  # fmt: skip
     """The best cells that are found in a time, or up to a tolerance. Stopped if no costs at all were looked at."""
     check_scorable(folds, score)
@@ -366,23 +372,47 @@ def find_any_time(
         work.run(limit.within(limit.left - min(LAST, LAST_SHARE * limit.left)) if limit.finite else limit, tolerance)
     if work.best.score == -np.inf:
         raise Stopped
-    overlay = _overlay_of_best(work, limit.at_least(GRACE))
-    found = find_best(overlay, limit.at_least(GRACE), bar, work.best.score if work.explored else -np.inf)
+    overlay, found = _best_cells(work, limit, bar)
     certified = work.upper <= found.best_score + EQUAL
     upper = found.best_score if certified else max(work.upper, found.best_score)
     return overlay, found._replace(upper_bound=upper, certified=certified, n_boxes=work.n_boxes)
 
 
-def _overlay_of_best(work: BoxSearch, limit: Limit) -> Overlay:
-    """The boxes with the best cells, the others as unexplored; if there are none a small one around the best costs."""
-    parts, rest = work.explored, work.closed + work.open_bounds
-    if not parts:
-        (a, b), (c, d) = (
-            (max(lo, cost * (1 - LITTLE)), min(hi, cost * (1 + LITTLE)))
-            for cost, (lo, hi) in zip(work.best.costs, work.bounds, strict=True)
-        )
-        box = (a, b), (c, d)
-        parts = [Explored(box, [fold.explore(box, limit) for fold in work.folds])]
-        rest = [piece for bounds in rest for piece in outside(bounds, box)]
-    tiles = [[tile for part in parts for tile in part.tiles[k]] for k in range(len(work.folds))]
-    return overlay_of(work.bounds, work.judge, work.folds, tiles, rest, limit)
+def _best_cells(work: BoxSearch, limit: Limit, bar: Any) -> tuple[Overlay, Confirmed]:
+    """All best cells if the search came to its end, else those of the box of the incumbent."""
+    if work.explored and not work.open_bounds:
+        with suppress(Stopped):
+            overlay = _join(work, limit)
+            return overlay, find_best(overlay, limit, bar, work.best.score)
+    if work.best.found is not None:
+        overlay, cells = work.best.found
+        return overlay, Confirmed(cells, np.inf, False, 0, np.empty(0, dtype=np.uint64))
+    overlay = _small_overlay(work, limit.at_least(GRACE))
+    return overlay, find_best(overlay, limit.at_least(GRACE), bar)
+
+
+def _join(work: BoxSearch, limit: Limit) -> Overlay:
+    """The explored boxes in one; the others among them count as unexplored."""
+    ends = np.array([part.bounds for part in work.explored])
+    (a, b), (c, d) = zip(ends[:, :, 0].min(axis=0).tolist(), ends[:, :, 1].max(axis=0).tolist(), strict=True)
+    hull = (a, b), (c, d)
+    rest = [part for bounds in work.closed for part in _intersection(bounds, hull)]
+    tiles = [[tile for part in work.explored for tile in part.tiles[k]] for k in range(len(work.folds))]
+    return overlay_of(hull, work.bounds, work.judge, work.folds, tiles, rest, limit)
+
+
+def _small_overlay(work: BoxSearch, limit: Limit) -> Overlay:
+    """A small box around the best costs."""
+    (a, b), (c, d) = (
+        (max(lo, cost * (1 - LITTLE)), min(hi, cost * (1 + LITTLE)))
+        for cost, (lo, hi) in zip(work.best.costs, work.bounds, strict=True)
+    )
+    box = (a, b), (c, d)
+    tiles = [fold.explore(box, limit) for fold in work.folds]
+    return overlay_of(box, work.bounds, work.judge, work.folds, tiles, [], limit)
+
+
+def _intersection(box: Bounds, other: Bounds) -> list[Bounds]:
+    """What two boxes have in common: one box or none."""
+    (a, b), (c, d) = ((max(lo, low), min(hi, high)) for (lo, hi), (low, high) in zip(box, other, strict=True))
+    return [((a, b), (c, d))] if a < b and c < d else []

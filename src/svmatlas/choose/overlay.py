@@ -70,9 +70,10 @@ class Holdout(NamedTuple):
 class Overlay(NamedTuple):
     """All curves of all folds, how predictions become scores, and the folds to ask models of."""
 
-    box: Box  # the whole region
+    box: Box  # all that is laid over each other
     judge: Judge
-    bounds: Bounds
+    bounds: Bounds  # of that
+    region: Bounds  # that is searched
     n_curves: int
     holdouts: list[Holdout]
 
@@ -85,6 +86,10 @@ class Overlay(NamedTuple):
     def model_counts(self, C_pos: float, C_neg: float, limit: Limit) -> npt.NDArray[np.int64]:
         """True positives and true negatives (2, K) of the models with these costs: each fold is fitted."""
         return np.array([holdout.counts(C_pos, C_neg, limit) for holdout in self.holdouts], dtype=np.int64).T
+
+    def model_values(self, C_pos: float, C_neg: float, limit: Limit) -> list[Floats]:
+        """Decision values of the held-out rows of each fold, of the models with these costs."""
+        return [holdout.decide(C_pos, C_neg, limit) for holdout in self.holdouts]
 
     def model_scores(self, cell: Cell, limit: Limit) -> Floats:
         """Scores (K,) of the models at the center of a cell."""
@@ -159,15 +164,16 @@ def make_overlay(
         show(bar, f"fold {k + 1} of {n_folds}")
         curves.append(_follow_curves(fold, look, n_jobs, limit.within(FOLDS_SHARE * limit.left / (n_folds - k))))
         done.append(fold)
-    return _assemble(bounds, make_judge(score, done), done, curves, limit)
+    return _assemble(bounds, bounds, make_judge(score, done), done, curves, limit)
 
 
 def overlay_of(
-    bounds: Bounds, judge: Judge, folds: list[FoldMap], tiles: list[list[Tile]], undone: list[Bounds], limit: Limit
-) -> Overlay:
-    """The overlay of tiles (of each fold) in a region; ``undone`` are boxes of it that no fold has explored."""
+    bounds: Bounds, region: Bounds, judge: Judge, folds: list[FoldMap], tiles: list[list[Tile]], undone: list[Bounds],
+    limit: Limit,
+) -> Overlay:  # fmt: skip
+    """The overlay of tiles (of each fold) in a part of a region; ``undone`` are boxes of it that no fold has explored."""
     parts = [fold._replace(collector=fold.collector.within(bounds, some)) for fold, some in zip(folds, tiles, strict=True)]
-    return _assemble(bounds, judge, parts, [part.collector.finish(undone) for part in parts], limit)
+    return _assemble(bounds, region, judge, parts, [part.collector.finish(undone) for part in parts], limit)
 
 
 def make_fold(folds: Folds, k: int, model: dict[str, Any], bounds: Bounds, limit: Limit) -> FoldMap:
@@ -254,7 +260,9 @@ def make_judge(score: Score, folds: list[FoldMap]) -> Judge:
     )  # fmt: skip
 
 
-def _assemble(bounds: Bounds, judge: Judge, folds: list[FoldMap], curves: list[Curves], limit: Limit) -> Overlay:
+def _assemble(
+    bounds: Bounds, region: Bounds, judge: Judge, folds: list[FoldMap], curves: list[Curves], limit: Limit
+) -> Overlay:
     """Number the points and lines of all folds, and start at a seat that is clear of all curves."""
     polygon = make_region(bounds, 0).corners
     seat, values = _choose_seat(polygon, folds, limit.at_least(GRACE))
@@ -279,4 +287,4 @@ def _assemble(bounds: Bounds, judge: Judge, folds: list[FoldMap], curves: list[C
         key=np.zeros(1, dtype=np.uint64),
     )
     n_curves = int(np.setdiff1d(owner, judge.unknown).size)
-    return Overlay(box, judge, bounds, n_curves, [fold.holdout for fold in folds])
+    return Overlay(box, judge, bounds, region, n_curves, [fold.holdout for fold in folds])

@@ -146,7 +146,9 @@ def make_cells(overlay: Overlay, fragments: list[Box]) -> list[Cell]:
     """Cells from fragments, the largest first."""
     parts = join(fragments)
     window = make_window(parts, overlay.bounds)
-    natural = make_region(overlay.bounds, 0).axis >= 0
+    whole = make_region(overlay.region, 0)
+    edges = {tuple(side) for side in whole.sides[whole.axis < 0].tolist()}
+    natural = np.array([tuple(side) not in edges for side in make_region(overlay.bounds, 0).sides.tolist()])
     cells = [_make_cell(overlay, part, window, natural) for part in parts]
     return sorted(cells, key=lambda cell: (-cell.area, cell.polygon[0].tolist()))
 
