@@ -17,26 +17,34 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 import svmatlas
-from svmatlas.engine import compiled
+from svmatlas.engine import ahead, compiled
 
 CODE = """
-import sys
-from numba.core.registry import CPUDispatcher
-from svmatlas.engine.compiled import OUTER
-from svmatlas.cli.prepare import compile_kernels
-compile_kernels()
-modules = [module for name, module in sys.modules.items() if name.startswith("svmatlas.")]
-kernels = {value for module in modules for value in vars(module).values() if isinstance(value, CPUDispatcher)}
-outer = [kernel for kernel in kernels if kernel._compiler.pipeline_class is OUTER["pipeline_class"]]
-print(len(outer), [kernel.__name__ for kernel in outer if not kernel.signatures])
+import json
+from svmatlas.engine import ahead, compiled
+from svmatlas.cli.prepare import list_kernels
+found, known = list_kernels(), json.loads(ahead.LIST.read_text())
+print(len(compiled.ENTRIES), [kernel.__name__ for kernel in compiled.ENTRIES if not kernel.signatures])
+print([row[1] for row in found["explore"] if row not in known["explore"]])
+print([row[1] for name in found for row in found[name] if row not in known["explore"] + known["other"]])
 """
 
 
 def test_no_kernel_is_left_for_its_first_use():
+    """The list of kernels is what small problems use, and these use all kernels (``make kernels`` writes it anew)."""
     run = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
-    count, left = run.stdout.split(maxsplit=1)
+    used, *missing = run.stdout.splitlines()
+    count, unused = used.split(maxsplit=1)
     assert int(count) > 30
-    assert left.strip() == "[]"
+    assert unused == "[]"
+    assert missing == ["[]", "[]"]
+
+
+def test_types_survive_the_list():
+    kernels = ahead.read_kernels(explore=False)
+    assert len(kernels) == ahead.LIST.read_text().count('["svmatlas.')  # all are there
+    for kernel, kinds in kernels:
+        assert [ahead.parse(ahead.describe(kind)) for kind in kinds] == list(kinds), kernel
 
 
 def test_kernels_take_nothing_from_modules_without_kernels():
@@ -61,7 +69,7 @@ def test_kernels_take_nothing_from_modules_without_kernels():
 SOURCE = Path(svmatlas.__file__).parent
 
 INNER = """
-from svmatlas.compiled import kernel
+from svmatlas.engine.compiled import kernel
 
 @kernel
 def inner(x):
@@ -69,7 +77,7 @@ def inner(x):
 """
 
 OUTER = """
-from svmatlas.compiled import caller, entry
+from svmatlas.engine.compiled import caller, entry
 from svmatlas.inner import inner
 
 @entry
@@ -106,10 +114,13 @@ class Installation:
 
     def __init__(self, folder):
         self.folder, self.package, self.home = folder, folder / "svmatlas", folder / "home"
-        self.package.mkdir()
+        self.engine = self.package / "engine"
+        self.engine.mkdir(parents=True)
         self.home.mkdir()
-        (self.package / "__init__.py").touch()
-        shutil.copy(SOURCE / "engine" / "compiled.py", self.package)
+        for parent in (self.package, self.engine):
+            (parent / "__init__.py").touch()
+        for name in ("compiled.py", "internals.py"):
+            shutil.copy(SOURCE / "engine" / name, self.engine)
         self.write_kernels(2.0)
 
     def write_kernels(self, factor):
@@ -154,7 +165,7 @@ def test_who_may_read_the_source_may_read_its_kernels(installation):
     folder = installation.package / "__pycache__"
     assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE(installation.package.stat().st_mode)
     kept = list(folder.glob("*.nb?"))
-    assert len(kept) == 4
+    assert len(kept) == 2
     assert {path.stat().st_mode for path in kept} == {(installation.package / "outer.py").stat().st_mode}
 
 
@@ -176,8 +187,8 @@ def test_kernels_are_kept_in_memory_if_nothing_can_be_written_to(installation):
 def test_a_folder_of_choice(installation):
     chosen = installation.folder / "chosen"
     installation.call(NUMBA_CACHE_DIR=str(chosen))
-    assert list(chosen.rglob("*.nbi"))
-    assert not list(installation.package.rglob("*.nbi"))
+    assert list(chosen.rglob("*.nbc"))
+    assert not list(installation.package.rglob("*.nbc"))
     assert installation.call(NUMBA_CACHE_DIR=str(chosen))[1] == 2
 
 
@@ -194,6 +205,49 @@ def test_damaged_files_are_compiled_again(installation):
         path.write_bytes(path.read_bytes()[:10])
     assert installation.call()[:2] == ((2.0, 4.0), 0)
     assert installation.call()[:2] == ((2.0, 4.0), 2)
+
+
+RECORD = """
+import numpy as np
+from typing import NamedTuple
+from svmatlas.engine.compiled import entry, kernel
+from svmatlas.engine.record import make_memory, make_record
+
+class Fields(NamedTuple):
+    values: np.ndarray
+    total: float
+
+@kernel
+def add(record):
+    for v in record.values:
+        record.total += v
+    record.values = record.values[:1]
+
+@entry
+def run(values, memory):
+    record = make_record(Fields(values, 0.5), memory)
+    add(record)
+    return record.total, record.values.size
+
+print(*run(np.arange(4.0), make_memory()))
+"""
+
+
+@pytest.mark.parametrize("way", ["SVMATLAS_PLAIN", "NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"])
+def test_kernels_run_in_other_ways(installation, way):
+    """By numba's public interface alone, uncompiled, with bounds checks: the same values, and records; no stale kernels."""
+    shutil.copy(SOURCE / "engine" / "record.py", installation.engine)
+    (installation.package / "fields.py").write_text(RECORD)
+    code = CALL.replace("hits = sum(sum(kernel.stats.cache_hits.values()) for kernel in (one, two))", "hits = 0")
+    assert installation.run(code).split()[:2] == ["2.0", "4.0"]
+    assert installation.run(code, **{way: "1"}).split()[:2] == ["2.0", "4.0"]
+    assert installation.run("import svmatlas.fields", **{way: "1"}).split() == ["6.5", "1"]
+
+
+def test_without_private_parts_kernels_are_plain(installation):
+    """A numba that has none of what internals.py needs."""
+    (installation.engine / "internals.py").write_text("from numba.core.codegen import what_is_no_longer_there")
+    assert installation.call()[:2] == ((2.0, 4.0), 0)
 
 
 def test_the_package_is_imported_where_nothing_can_be_written_to(installation):

@@ -216,6 +216,7 @@ def test_exactly_enough_facets_is_complete(small):
     assert svmatlas.explore(A, y, max_facets=whole._canonical.split.tie.size).complete
 
 
+@pytest.mark.alone
 @pytest.mark.usefixtures("small")  # which compiles
 def test_time_budget():
     A, y = cases.breast_cancer()

@@ -21,6 +21,8 @@ from svmatlas.support import stopping
 from svmatlas.support.stopping import Limit, Stopped, stoppable
 from tests import cases
 
+pytestmark = pytest.mark.alone
+
 LATE = 2.0
 """Seconds that a call may go on after its budget."""
 

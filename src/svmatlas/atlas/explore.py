@@ -13,6 +13,7 @@ from svmatlas.atlas.atlas import Atlas
 from svmatlas.atlas.budget import check_memory
 from svmatlas.atlas.survey import Surveyor
 from svmatlas.data.problem import Bounds, Problem, check_bounds, make_problem
+from svmatlas.engine.ahead import get_help
 from svmatlas.engine.canonical import unite
 from svmatlas.engine.facet import INSIDE
 from svmatlas.engine.layers import Facets
@@ -121,6 +122,7 @@ def explore(
     most = _check_most(max_facets)
     check_budget(time_budget)
     jobs = count_jobs(n_jobs)
+    get_help(explore=True)
     with stoppable(time_budget) as limit:
         problem = make_problem(
             X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, feature_names

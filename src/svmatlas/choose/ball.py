@@ -1,7 +1,7 @@
 r"""The interpolation ball: what the solutions at the corners of a box say of all costs in it.
 
-Notation: :math:`c = \sum \lambda_j c_j` costs in a triangle with corners :math:`c_j = (p_j, q_j)`; :math:`\beta_j` the solution
-there with hinge losses :math:`H^\pm_j` and duality gap :math:`\gamma_j`; :math:`b = \sum \lambda_j \beta_j`.
+Notation: :math:`c = \sum \lambda_j c_j` costs in a triangle with corners :math:`c_j = (p_j, q_j)`; :math:`\beta_j` the
+solution there with hinge losses :math:`H^\pm_j` and duality gap :math:`\gamma_j`; :math:`b = \sum \lambda_j \beta_j`.
 
 *Theorem.* :math:`\tfrac12 |\beta(c) - b|^2 \le \sum_j \lambda_j \gamma_j + \sum_{j<k} \lambda_j \lambda_k g_{jk}`, where
 :math:`g_{jk} = -|\beta_j - \beta_k|^2 - (p_j - p_k)(H^+_j - H^+_k) - (q_j - q_k)(H^-_j - H^-_k)`.
@@ -9,9 +9,9 @@ there with hinge losses :math:`H^\pm_j` and duality gap :math:`\gamma_j`; :math:
 The bounds of the dual variables are linear in c, so :math:`\sum \lambda_j \alpha_j` is feasible; hinge losses are convex; the
 right-hand side is what then bounds the duality gap of (b, this) at c, and the objective is strongly convex with modulus 1.
 
-*Which rows are decided.* A row z has :math:`v_j = z \cdot \beta_j` at the corners, all positive, say. It is positive in the whole
-triangle if :math:`(\sum \lambda_j v_j)^2 > |z|^2 \cdot 2 (\ldots)` for all weights: if a quadratic form in them is strictly
-copositive, with diagonal :math:`u_j^2 = v_j^2 - 2 |z|^2 \gamma_j` and beside it
+*Which rows are decided.* A row z has :math:`v_j = z \cdot \beta_j` at the corners, all positive, say. It is positive in the
+whole triangle if :math:`(\sum \lambda_j v_j)^2 > |z|^2 \cdot 2 (\ldots)` for all weights: if a quadratic form in them is
+strictly copositive, with diagonal :math:`u_j^2 = v_j^2 - 2 |z|^2 \gamma_j` and beside it
 :math:`v_j v_k - |z|^2 (g_{jk} + \gamma_j + \gamma_k) = u_j u_k (1 - t_{jk})`. For three corners that is, in closed form
 (Hadeler 1983), :math:`t_{jk} < 2` and :math:`4 - \sum t_{jk} + \sqrt{2 \prod (2 - t_{jk})} > 0`.
 
@@ -53,15 +53,18 @@ def decide(corners: Sequence[Corner], square: Floats) -> tuple[Bools, Bools]:
 def pairwise_gaps(corners: Sequence[Corner]) -> Floats:
     """The numbers g (k, k) of all pairs, rounded up."""
     beta, loss, cost = (np.array([getattr(corner, name) for corner in corners]) for name in ("beta", "loss", "internal"))
-    g = -np.sum((beta[:, None] - beta[None]) ** 2, axis=2) - np.sum((cost[:, None] - cost[None]) * (loss[:, None] - loss[None]), axis=2)
+    products = (cost[:, None] - cost[None]) * (loss[:, None] - loss[None])
+    g = -np.sum((beta[:, None] - beta[None]) ** 2, axis=2) - np.sum(products, axis=2)
     size = np.sum(beta**2, axis=1) + np.sum(cost * loss, axis=1)
     cross = np.max(cost, axis=0) @ np.max(loss, axis=0)
-    return np.maximum(g, 0.0) + ROUNDING * (np.max(size) + cross)
+    rounded_up: Floats = np.maximum(g, 0.0) + ROUNDING * (np.max(size) + cross)
+    return rounded_up
 
 
 def _own_gaps(corners: Sequence[Corner]) -> Floats:
     """Duality gaps (k,) of the corners themselves, rounded up."""
-    return np.array([corner.gap + ROUNDING * (corner.beta @ corner.beta + corner.internal @ corner.loss) for corner in corners])
+    sizes = [corner.beta @ corner.beta + corner.internal @ corner.loss for corner in corners]
+    return np.array([corner.gap + ROUNDING * size for corner, size in zip(corners, sizes, strict=True)])
 
 
 def _is_decided(value: Floats, g: Floats, gap: Floats, square: Floats) -> Bools:

@@ -7,8 +7,8 @@ A box of costs has a bound: no costs in it score higher. At first it is the best
 - when the box is halved;
 - when it is explored: the map of each fold in it is made, and its cells are searched (overlay.py, search.py). That is exact.
 
-The models at corners have scores of their own, and so have the cells: the best of them is the *incumbent*. A box whose bound is
-below it is dropped. Boxes are taken in turn from two ends: the one with the highest bound, so that the bound falls, and the
+The models at corners have scores of their own, and so have the cells: the best of them is the *incumbent*. A box whose bound
+is below it is dropped. Boxes are taken in turn from two ends: the one with the highest bound, so that the bound falls, and the
 one with the best corner, so that the incumbent rises. A box is explored rather than halved if it has few facets. Boxes that
 reach an axis or infinity have few, whatever the data, and no corners: they are explored as they are.
 """
@@ -34,7 +34,7 @@ from svmatlas.choose.cells import Cell
 from svmatlas.choose.corners import Corner, Costs, Solver
 from svmatlas.choose.curves import Tile
 from svmatlas.choose.folds import Folds, check_scorable
-from svmatlas.choose.overlay import GRACE, FoldMap, Overlay, make_fold, make_judge, overlay_of
+from svmatlas.choose.overlay import FoldMap, Overlay, make_fold, make_judge, overlay_of, with_grace
 from svmatlas.choose.scoring import Score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
 from svmatlas.data.problem import Bounds
@@ -172,7 +172,8 @@ class BoxSearch:
     def _open(self) -> list[CostBox]:
         """The open box with the highest bound and that with the best corner; what cannot be best is dropped before."""
         found = []
-        for heap in (self.by_bound, self.by_score):
+        heaps: tuple[list[Any], ...] = self.by_bound, self.by_score
+        for heap in heaps:
             while heap:
                 *_, ticket, box = heap[0]
                 if ticket == box.ticket and box.upper >= self.best.score - EQUAL:
@@ -260,10 +261,10 @@ class BoxSearch:
             if best.score[0] <= self.best.score + EQUAL:
                 return found.upper_bound
             cells = make_cells(overlay, found.fragments)
-            cell = next((cell for cell in cells if overlay.confirms(cell, limit)), None)
-            if cell is not None:
-                self._take(cell.score, cell.center, (overlay, cells[cells.index(cell) :]))
-                return found.upper_bound
+            for k, cell in enumerate(cells):
+                if overlay.confirms(cell, limit):
+                    self._take(cell.score, cell.center, (overlay, cells[k:]))
+                    return found.upper_bound
             refuted = np.concatenate([refuted, np.array([cell.key for cell in cells], dtype=np.uint64)])
 
     # Models
@@ -315,7 +316,7 @@ class BoxSearch:
     def _first_boxes(self, upper: float) -> Iterator[CostBox]:
         """Boxes that make up the region, those in the middle first."""
         edges = [_edges(bound, self._small(axis), self._large(), SHIFT[axis]) for axis, bound in enumerate(self.bounds)]
-        boxes = [CostBox(box, upper, 0) for box in product(*(list(pairwise(edge)) for edge in edges))]
+        boxes = [CostBox((p, q), upper, 0) for p, q in product(pairwise(edges[0]), pairwise(edges[1]))]
         for box in boxes:
             box.level = 0 if box.is_finite else LATE
         middle = [edge[len(edge) // 2] for edge in edges]
@@ -328,7 +329,7 @@ class BoxSearch:
             data = solver.problem.data
             pull = np.linalg.norm((data.point[WEIGHT] * (data.axis == axis)) @ data.rows) * data.point[NORM].max()
             found.append(0.4 / max(pull, np.finfo(float).tiny) * _unit(solver))
-        return min(found)
+        return float(min(found))
 
     def _large(self) -> float:
         return LARGE * max(_unit(solver) for solver in self.solvers)
@@ -387,8 +388,8 @@ def _best_cells(work: BoxSearch, limit: Limit, bar: Any) -> tuple[Overlay, Confi
     if work.best.found is not None:
         overlay, cells = work.best.found
         return overlay, Confirmed(cells, np.inf, False, 0, np.empty(0, dtype=np.uint64))
-    overlay = _small_overlay(work, limit.at_least(GRACE))
-    return overlay, find_best(overlay, limit.at_least(GRACE), bar)
+    overlay = _small_overlay(work, with_grace(limit))
+    return overlay, find_best(overlay, with_grace(limit), bar)
 
 
 def _join(work: BoxSearch, limit: Limit) -> Overlay:

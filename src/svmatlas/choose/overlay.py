@@ -43,6 +43,11 @@ FOLDS_SHARE = 0.9
 """Share of a budget of time for the maps of the folds; the rest is for the search."""
 
 
+def with_grace(limit: Limit) -> Limit:
+    """A limit for what must still be done, also after the time is over or Ctrl-C was pressed."""
+    return limit if limit.left > GRACE else Limit(GRACE)
+
+
 class Holdout(NamedTuple):
     """The training rows of a fold as a problem, and its held-out rows."""
 

@@ -20,7 +20,7 @@ from svmatlas.choose.arrangement import counts_at
 from svmatlas.choose.boxes import find_any_time
 from svmatlas.choose.cells import Cell
 from svmatlas.choose.folds import make_folds
-from svmatlas.choose.overlay import GRACE, Overlay, make_overlay
+from svmatlas.choose.overlay import Overlay, make_overlay, with_grace
 from svmatlas.choose.scoring import get_score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
 from svmatlas.choose.threshold import tune_threshold
@@ -48,7 +48,8 @@ class Selection:
     cell : Cell
         The cell of these costs.
     cells : list of Cell
-        Every cell with the best score (with ``rule="one_se"``: within a standard error of it), the largest first.
+        Every cell with the best score (with ``rule="one_se"``: within a standard error of it), the largest first. If the
+        search ended early: those near the best costs.
     upper_bound : float
         No costs have a higher mean score than this.
     certified : bool
@@ -96,8 +97,8 @@ class Selection:
     def score_at(self, C_pos: Any, C_neg: Any) -> Any:
         """Mean score at some costs: a float for a pair of scalars, an array for arrays.
 
-        It is read off the zero curves, without fitting anything. On a curve it is that of one of its sides. Where the plane was
-        not explored, because of ``time_budget`` or ``tolerance``, models are fitted.
+        It is read off the zero curves, without fitting anything. On a curve it is that of one of its sides. Where the plane
+        was not explored, because of ``time_budget`` or ``tolerance``, models are fitted.
         """
         scores = self.fold_scores_at(C_pos, C_neg).mean(axis=-1)
         return float(scores) if scores.ndim == 0 else scores
@@ -179,7 +180,8 @@ def select(
         Bounds for C+ and C-; hi may be infinite. Default: the entire quadrant.
     rule : "best", "one_se" or callable, default="best"
         Which cell to recommend: the largest of the best; the most regularised (smallest C+ + C- at its center) of all whose
-        score is within one standard error of the best, for which the whole plane is mapped; or a function of the list of best cells that returns an index.
+        score is within one standard error of the best, for which the whole plane is mapped; or
+        a function of the list of best cells that returns an index.
     n_jobs : int, optional
         Number of threads; -1 for all cores. Default: 1.
     progress : bool, default=False
@@ -231,7 +233,7 @@ def select(
         cell = _recommend(overlay, rule, cells, limit)
         tuned = 0.0, cell.score
         if threshold == "tuned":
-            tuned = tune_threshold(overlay, overlay.model_values(*cell.center, limit.at_least(GRACE)))
+            tuned = tune_threshold(overlay, overlay.model_values(*cell.center, with_grace(limit)))
         limit.answered = True
     return Selection(
         found.best_score, *cell.center, cell.fold_scores, cell, cells, found.upper_bound, found.certified, overlay.n_curves,
@@ -278,7 +280,7 @@ def _standard_error(cells: list[Cell]) -> float:
 
 
 def _check_end(tolerance: Any, threshold: Any) -> None:
-    if tolerance is not None and not (isinstance(tolerance, Real) and 0 <= tolerance < np.inf):
+    if tolerance is not None and not (isinstance(tolerance, Real) and 0 <= float(tolerance) < np.inf):
         raise ValueError(f"tolerance must be a finite number >= 0 or None, got {shown(tolerance)}")
     if threshold is not None and not (isinstance(threshold, str) and threshold == "tuned"):
         raise ValueError(f"threshold must be None or 'tuned', got {shown(threshold)}")

@@ -24,10 +24,9 @@ def tune_threshold(overlay: Overlay, values: list[Floats]) -> tuple[float, float
     ends = np.concatenate([[pooled[0] - step], pooled, [pooled[-1] + step]])
     middle, width = (ends[1:] + ends[:-1]) / 2, np.diff(ends)
     width[[0, -1]] = 0.0  # all rows of one class: only if nothing else is as good
-    counts = np.stack(
-        [_counts(value, holdout.positive, np.append(middle, 0.0)) for value, holdout in zip(values, overlay.holdouts, strict=True)],
-        axis=2,
-    )
+    tried = np.append(middle, 0.0)
+    pairs = zip(values, overlay.holdouts, strict=True)
+    counts = np.stack([_counts(value, holdout.positive, tried) for value, holdout in pairs], axis=2)
     scores = overlay.fold_scores(counts).mean(axis=1)
     if scores[-1] >= scores.max() - EQUAL:
         return 0.0, float(scores[-1])

@@ -325,12 +325,12 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 
 def _compile(arguments: argparse.Namespace) -> int:
-    from svmatlas.cli.prepare import compile_kernels
+    from svmatlas.cli.prepare import compile_all
 
     if not arguments.quiet:
         print("compiling the kernels, once (a minute at most) ...", file=sys.stderr)
     begin = time.perf_counter()
-    compile_kernels()
+    compile_all()
     seconds = time.perf_counter() - begin
     _report(arguments, {"seconds": seconds}, f"kernels compiled in {seconds:.1f} s")
     return OK

@@ -1,19 +1,41 @@
-"""``svmatlas compile``: compile all kernels ahead of their first use, by a small problem that needs them all."""
+"""``svmatlas compile``: compile all kernels ahead of their first use.
+
+    python -m svmatlas.cli.prepare
+
+writes the list of all kernels (engine/kernels.json), found by small problems that need them all.
+"""
 
 from __future__ import annotations
 
+import json
 import warnings
 from contextlib import suppress
 
 import numpy as np
 
 import svmatlas
+from svmatlas.engine import ahead
 from svmatlas.engine.residues import solve_integer
 from svmatlas.show.raster import fill
 
 
-def compile_kernels() -> None:
-    """Use every kernel once: there are more rows in each fold than go into one tile."""
+def compile_all() -> None:
+    """Compile all kernels, in two processes."""
+    ahead.get_help(explore=False)
+    ahead.compile_kernels()
+
+
+def use_explore() -> None:
+    """Use every kernel of ``explore`` once: there are more rows than go into one tile; tied rows; rows of low rank."""
+    y = np.arange(600) % 2
+    X = np.random.default_rng(0).normal(size=(600, 2)) + y[:, None]
+    svmatlas.explore(X, y, region=((0.5, 0.6), (0.5, 0.6)))
+    k = np.arange(24)
+    svmatlas.explore(np.hstack([np.eye(3)[k % 3], np.eye(4)[k * k % 4]]), k % 5 == 0)
+
+
+def use_others() -> None:
+    """Use every other kernel once."""
     y = np.arange(600) % 2
     X = np.random.default_rng(0).normal(size=(600, 2)) + y[:, None]
     wide = np.random.default_rng(1).normal(size=(600, 10))
@@ -30,8 +52,25 @@ def compile_kernels() -> None:
     selection.cells[0].contains(0.55, 0.55)
     with warnings.catch_warnings(), suppress(ValueError):  # on a slow machine a second may be too short for anything
         warnings.simplefilter("ignore")
-        svmatlas.select(np.hstack([X, wide]), y, cv=2, time_budget=1.0)  # takes eight: the rest is not explored
+        svmatlas.select(np.hstack([X, wide]), y, cv=2, rule="one_se", time_budget=1.0)  # takes eight: the rest is not explored
     svmatlas.ray(X, y, C_max=1e-3).coef(1e-4)
-    k = np.arange(24)
-    svmatlas.explore(np.hstack([np.eye(3)[k % 3], np.eye(4)[k * k % 4]]), k % 5 == 0)  # tied, and of low rank
     solve_integer([[1]], [[1]])
+
+
+def list_kernels() -> dict[str, list[object]]:
+    """The lists of kernels, as ``kernels.json`` holds them."""
+    use_explore()
+    explore = ahead.compiled_kernels()
+    use_others()
+    return {"explore": explore, "other": [row for row in ahead.compiled_kernels() if row not in explore]}
+
+
+def write_kernels() -> None:
+    """Write the list anew."""
+    rows = {name: ",\n".join(map(json.dumps, kernels)) for name, kernels in list_kernels().items()}
+    parts = ",\n".join(f'"{name}": [\n{lines}\n]' for name, lines in rows.items())
+    ahead.LIST.write_text("{\n" + parts + "\n}\n")
+
+
+if __name__ == "__main__":
+    write_kernels()

@@ -337,12 +337,15 @@ def _gather(vertices, at, corner, beyond, event, pieces, rings, size):
 
 @entry
 def _pair(at, beyond):
-    """For each place the place of the same edge in the facet behind it; -1 if that has none."""
+    """For each place the place of the same edge in the facet behind it, looked for in the shorter ring; -1: it has none."""
     twin = np.full(beyond.size, -1, np.int32)
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
             g = beyond[k]
-            for j in range(at[g] if g > f else 0, at[g + 1] if g > f else 0):
+            if g < 0:
+                continue
+            size, other = at[f + 1] - at[f], at[g + 1] - at[g]
+            for j in range(at[g], at[g + 1] if other < size or (other == size and g > f) else at[g]):
                 if beyond[j] == f:
                     twin[k], twin[j] = j, k
     return twin

@@ -1,129 +1,55 @@
 """How the kernels are compiled: those that Python calls as a whole, with all that they call; and where they are kept.
 
-Numba optimises each function by itself, with all that it calls, and makes machine code of it; then it does so again for each
-of its callers. Here only the kernels that Python calls are optimised, become machine code, and are cached on disk. Those that
-only kernels call are kept as drafts to be linked into them (by ``entry`` and ``caller``: numba's own ``njit`` cannot). The
-first use of the package takes half as long that way.
+Only the kernels that Python calls are optimised, become machine code, and are cached on disk. Those that only kernels call are
+drafts that are linked into them (internals.py). The first use of the package takes half as long that way.
 
 Numba's own cache needs a folder that can be written to when a module is imported, and looks at the source of the outermost
 kernel only. The one here needs no folder, reads folders that it cannot write to, and looks at all sources of a kernel.
+
+Three ways to run a kernel:
+
+    compiled      as above
+    plain         by numba's public ``njit`` alone, in memory: if numba has no such parts, or with SVMATLAS_PLAIN=1
+    uncompiled    in Python, for a debugger and for coverage: with NUMBA_DISABLE_JIT=1
 """
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import inspect
 import os
-import pickle
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from functools import cache
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cache, wraps
+from importlib import import_module
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import llvmlite
+import numba
+import numpy as np
 from numba import config, njit
-from numba.core.caching import IndexDataCacheFile, NullCache
-from numba.core.codegen import JITCodeLibrary
-from numba.core.compiler import Compiler, CompileResult, Flags
-from numba.core.dispatcher import Dispatcher
-from numba.misc.appdirs import AppDirs
+from numba.extending import intrinsic
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Drafts and wholes
+try:
+    if os.environ.get("SVMATLAS_PLAIN"):
+        raise ImportError("plain kernels are asked for")
+    internals: Any = import_module("svmatlas.engine.internals")
+except (ImportError, AttributeError):  # of a numba that we do not know
+    internals = None
 
+UNCOMPILED = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
+"""Whether kernels run in Python (NUMBA_DISABLE_JIT)."""
 
-class _Draft(JITCodeLibrary):
-    """The code of a function that only kernels call: it never runs by itself."""
-
-    def finalize(self) -> None:
-        """Neither link nor optimise."""
-        self._finalized = True
-
-    def get_pointer_to_function(self, name: str) -> int:
-        """There is no machine code."""
-        return 0
-
-    @property
-    def codegen(self) -> _Draft:
-        """What sets the environment of the machine code."""
-        return self
-
-    def set_env(self, name: str, env: object) -> None:
-        """There is none to be set."""
-
-
-class _Whole(JITCodeLibrary):
-    """The code of a function that Python calls, with all drafts that it needs."""
-
-    def finalize(self) -> None:
-        """Link and optimise."""
-        libraries = dict.fromkeys(self._linking_libraries)
-        waiting = list(libraries)
-        while waiting:
-            library = waiting.pop()
-            if isinstance(library, _Draft):
-                new = [other for other in library._linking_libraries if other not in libraries]
-                libraries.update(dict.fromkeys(new))
-                waiting += new
-        self._linking_libraries = list(libraries)
-        super().finalize()
-
-
-class _Flags(Flags):
-    """Numba compares the flags of the function in hand thousands of times, one by one: equal ones are one object here."""
-
-    _known: dict[str, Flags] = {}
-
-    def copy(self) -> Flags:
-        """The flags that are compared."""
-        return self._known.setdefault(repr(self), super().copy())
-
-    __hash__ = object.__hash__
-    __eq__ = object.__eq__
-
-
-class _Compiler(Compiler):
-    """Numba's compiler with a library of another kind."""
-
-    kind: type[JITCodeLibrary]
-
-    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
-        super().__init__(typingctx, targetctx, library, args, return_type, _Flags(flags), locals)
-
-    def compile_extra(self, func: Callable[..., Any]) -> Any:
-        """Compile, with no search for garbage among all that is new and needed."""
-        search = gc.isenabled()
-        gc.disable()
-        try:
-            return super().compile_extra(func)
-        finally:
-            if search:
-                gc.enable()
-
-    def define_pipelines(self) -> Any:
-        """The passes of the compiler, which write into the library."""
-        self.state.library = self.kind(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
-        self.state.library.enable_object_caching()
-        return super().define_pipelines()
-
-
-class _DraftCompiler(_Compiler):
-    kind = _Draft
-
-
-class _WholeCompiler(_Compiler):
-    kind = _Whole
-
+PLAIN = internals is None and not UNCOMPILED
+"""Whether kernels are compiled by numba's public interface alone."""
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Where compiled kernels are kept
-
-UNUSABLE = (OSError, EOFError, pickle.UnpicklingError)
-"""What a file raises that is missing, closed to this user, cut off or damaged."""
 
 
 @cache
@@ -139,13 +65,16 @@ def _read(module: str) -> tuple[str, list[str], bool]:
     return hashlib.sha256(source.encode()).hexdigest(), names, imports_numba or __name__ in names
 
 
-def _stamp(module: str) -> list[tuple[str, str]]:
-    """Names and digests of the sources of a module and of all modules with kernels that it imports; OSError without a source.
+@cache
+def _stamp(module: str) -> bytes:
+    """Digest of the sources of a module and of all modules with kernels that it imports, and of versions.
+
+    Raises OSError without a source.
 
     A kernel takes nothing from modules without kernels, so that these may change.
     """
     digests: dict[str, str] = {}
-    waiting = [module]
+    waiting = [module, __name__]
     while waiting:
         name = waiting.pop()
         if name not in digests and name in sys.modules:
@@ -153,155 +82,193 @@ def _stamp(module: str) -> list[tuple[str, str]]:
             if has_kernels:
                 digests[name] = digest
                 waiting += imports
-    return sorted(digests.items())
+    checks = config.BOUNDSCHECK  # type: ignore[attr-defined]
+    versions = numba.__version__, llvmlite.__version__, checks
+    return hashlib.sha256(repr((versions, sorted(digests.items()))).encode()).digest()
 
 
 def _folders(source: Path) -> list[Path]:
     """Where kernels of a source file are looked for: the user's choice, beside the source, the cache of the user."""
     tree = f"{source.parent.name}_{hashlib.sha256(str(source.parent).encode()).hexdigest()[:40]}"
     chosen = config.CACHE_DIR  # type: ignore[attr-defined]  # NUMBA_CACHE_DIR
-    personal = Path(AppDirs(appname="numba", appauthor=False).user_cache_dir)
     folders = [Path(chosen) / tree] if chosen else []
     folders.append(source.parent / "__pycache__")
-    return [*folders, personal / tree] if personal.is_absolute() else folders  # "~" stays if there is no home
+    return folders + [personal / "svmatlas" / tree for personal in _personal()]
 
 
-class _Store(IndexDataCacheFile):
-    """The compiled forms of one kernel in one folder, in files of numba's format."""
-
-    def __init__(self, folder: Path, name: str, stamp: Any, source: Path) -> None:
-        super().__init__(str(folder), name, stamp)
-        self._folder, self._source = folder, source
-
-    def save(self, key: Any, data: Any) -> None:
-        """Save, and make the folder if need be; whoever may enter the folder of the source may enter that beside it."""
-        self._folder.mkdir(parents=True, exist_ok=True)
-        if self._shared:
-            with suppress(OSError):  # of another owner
-                self._folder.chmod(self._source.parent.stat().st_mode & 0o777)
-        super().save(key, data)
-
-    def _load_index(self) -> Any:
-        """The files there are, by kind of arguments; none if that cannot be read, so that it is written anew."""
-        try:
-            return super()._load_index()
-        except UNUSABLE:
-            return {}
-
-    @property
-    def _shared(self) -> bool:
-        """Whether the folder lies beside the source."""
-        return self._folder.parent == self._source.parent
-
-    @contextmanager
-    def _open_for_write(self, filepath: str) -> Iterator[Any]:
-        """Whoever may read the source may read kernels beside it, whatever the umask of the process that compiled them."""
-        with super()._open_for_write(filepath) as file:
-            if self._shared:
-                os.chmod(file.name, self._source.stat().st_mode & 0o666)
-            yield file
+def _personal() -> list[Path]:
+    """The folder of caches of the user, by the custom of the system; none for a user without a home."""
+    with suppress(RuntimeError):
+        home = Path.home()
+        known = {"win32": os.environ.get("LOCALAPPDATA"), "darwin": str(home / "Library" / "Caches")}
+        folder = Path(known.get(sys.platform) or os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+        return [folder] if folder.is_absolute() else []
+    return []
 
 
-class _Cache(NullCache):
-    """The compiled forms of one kernel: read from any folder, written to the first that takes them, else kept in memory."""
+class _Store:
+    """The compiled forms of one kernel: read from any folder, written to the first that takes them, else kept in memory.
+
+    One file for each kind of arguments: the stamp of the sources, the digest of the rest, the rest.
+    """
 
     _warned = False
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        source = Path(function.__code__.co_filename).absolute()
-        name = f"{source.stem}.{function.__qualname__}.{sys.implementation.cache_tag}"
-        self._folders = _folders(source)
-        self._stores: list[_Store] = []
-        with suppress(OSError):  # without a source nothing tells when a kernel is out of date
-            stamp = _stamp(function.__module__)
-            self._stores = [_Store(folder, name, stamp, source) for folder in self._folders]
+        self.source = Path(function.__code__.co_filename).absolute()
+        self.module = function.__module__
+        self.name = f"{self.source.stem}.{function.__qualname__}.{sys.implementation.cache_tag}"
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The kernel for some types of arguments, or None."""
-        target_context.refresh()
-        for store in self._stores:
-            with suppress(*UNUSABLE):
-                data = store.load(_key(sig, target_context))
-                if data is not None:
-                    return CompileResult._rebuild(target_context, *data)
+    def path(self, folder: Path, kind: str) -> Path:
+        return folder / f"{self.name}-{hashlib.sha256(kind.encode()).hexdigest()[:16]}.nbc"
+
+    def load(self, kind: str) -> bytes | None:
+        """The machine code for some kind of arguments and processor; None if it is missing, old or damaged."""
+        for folder in _folders(self.source):
+            with suppress(OSError):
+                stamp, digest, data = _cut(self.path(folder, kind).read_bytes())
+                if stamp == _stamp(self.module) and digest == hashlib.sha256(data).digest():
+                    return data
         return None
 
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep the kernel for these types of arguments, if its machine code holds no addresses of this process."""
-        if data.library.has_dynamic_globals:
-            return
-        for store in self._stores:
-            with suppress(*UNUSABLE):
-                store.save(_key(sig, data.target_context), data._reduce())
-                return
-        self._warn()
+    def is_kept(self) -> bool:
+        """Whether there is machine code for any kind of arguments."""
+        with suppress(OSError):
+            stamp = _stamp(self.module)
+            paths = [path for folder in _folders(self.source) for path in folder.glob(f"{self.name}-*.nbc")]
+            return any(_cut(path.read_bytes())[0] == stamp for path in paths)
+        return False
 
-    def _warn(self) -> None:
+    def save(self, kind: str, data: bytes) -> None:
+        """Keep the machine code for some kind of arguments and processor."""
+        why = "there is no source code"
+        with suppress(OSError):  # without a source nothing tells when a kernel is out of date
+            whole = _stamp(self.module) + hashlib.sha256(data).digest() + data
+            folders = _folders(self.source)
+            why = f"nothing can be written to {' or '.join(map(str, folders))}"
+            for folder in folders:
+                with suppress(OSError):
+                    self._write(self.path(folder, kind), whole)
+                    return
+        self._warn(why)
+
+    def _write(self, path: Path, data: bytes) -> None:
+        """Write a file whole or not at all. Whoever may read the source may read kernels beside it, whatever the umask."""
+        shared = path.parent.parent == self.source.parent
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft = path.with_name(f"{path.name}.{uuid4().hex[:16]}")
+        try:
+            draft.write_bytes(data)
+            if shared:
+                draft.chmod(self.source.stat().st_mode & 0o666)
+                with suppress(OSError):  # of another owner
+                    path.parent.chmod(self.source.parent.stat().st_mode & 0o777)
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def _warn(self, why: str) -> None:
         """Say that other processes will have to compile again; once."""
-        if _Cache._warned:
-            return
-        _Cache._warned = True
-        why = (
-            f"nothing can be written to {' or '.join(map(str, self._folders))}" if self._stores else "there is no source code"
-        )
-        warnings.warn(
-            f"compiled kernels are kept in memory only, so that each process compiles for about a minute: {why}. "
-            "Set NUMBA_CACHE_DIR to a folder that can be written to, or run 'svmatlas compile' as the owner of the package",
-            RuntimeWarning,
-            stacklevel=2,
-        )
+        if not _Store._warned:
+            _Store._warned = True
+            warnings.warn(
+                f"compiled kernels are kept in memory only, so that each process compiles for about a minute: {why}. "
+                "Set NUMBA_CACHE_DIR to a folder that can be written to, or run 'svmatlas compile' as the package's owner",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
 
-def _key(sig: Any, target_context: Any) -> Any:
-    """Types of arguments, and the processor that the machine code is for."""
-    return sig, target_context.codegen().magic_tuple()
+def _cut(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """The stamp, the digest and the rest of a file."""
+    return data[:32], data[32:64], data[64:]
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Decorators
 
-OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-"""Kernels are free of the GIL, and divide as IEEE says; C wrappers would only cost compile time."""
+OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
+"""Kernels are free of the GIL, and divide as IEEE says."""
 
-INNER: dict[str, Any] = OPTIONS | {"no_cpython_wrapper": True, "_nrt": False, "pipeline_class": _DraftCompiler}
-"""Kernels that only kernels call own no memory, so they count no references."""
+DRAFT: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True, "_nrt": False}
+"""Kernels that only kernels call own no memory, so they count no references; wrappers would only cost compile time."""
 
-OUTER: dict[str, Any] = OPTIONS | {"pipeline_class": _WholeCompiler}
-"""Kernels that Python calls become machine code."""
+ENTRIES: list[Any] = []
+"""The kernels that Python calls, in the order in which they were defined."""
+
+_STORES: dict[Any, _Store] = {}
+"""Where each of these is kept."""
+
+
+def is_kept(compiled: Any) -> bool:
+    """Whether a kernel that Python calls is compiled, for any kind of arguments, in this process or on disk."""
+    return bool(compiled.signatures) or _STORES[compiled].is_kept()
+
+
+def _inner(function: Callable[..., Any], **options: Any) -> Any:
+    if UNCOMPILED:
+        return _as_ieee(function)
+    if internals is None:
+        options.pop("_nrt", None)
+        return njit(**OPTIONS | options)(function)
+    return njit(**OPTIONS | DRAFT | {"pipeline_class": internals.DraftCompiler} | options)(function)
+
+
+def _outer(function: Callable[..., Any], **options: Any) -> Any:
+    if UNCOMPILED:
+        return _as_ieee(function)
+    if internals is None:
+        compiled = njit(**OPTIONS)(function)
+    else:
+        whole = {"no_cfunc_wrapper": True, "pipeline_class": internals.WholeCompiler}
+        compiled = njit(**OPTIONS | whole | options)(function)
+        _STORES[compiled] = _Store(function)
+        compiled._cache = internals.Cache(_STORES[compiled])
+    ENTRIES.append(compiled)
+    return compiled
+
+
+def _as_ieee(function: Callable[..., Any]) -> Any:
+    """A function in Python that divides as IEEE says, and lets integers overflow, without a warning."""
+
+    @wraps(function)
+    def run(*arguments: Any) -> Any:
+        with np.errstate(all="ignore"):
+            return function(*arguments)
+
+    return run
 
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that only kernels call."""
-    return njit(**INNER)(function)
+    return _inner(function)
 
 
 def sums(function: Callable[..., Any]) -> Any:
     """Compile a kernel that only adds up doubles, in whatever order is quickest: its error bound holds for all of them."""
-    return njit(**INNER | {"fastmath": {"reassoc", "contract"}})(function)
+    return _inner(function, fastmath={"reassoc", "contract"})
 
 
 def largest(function: Callable[..., Any]) -> Any:
     """Compile a kernel that only compares doubles, none of them NaN, in whatever order is quickest."""
-    return njit(**INNER | {"fastmath": {"nnan", "nsz"}})(function)
+    return _inner(function, fastmath={"nnan", "nsz"})
 
 
 def owner(function: Callable[..., Any]) -> Any:
     """Compile a kernel that makes arrays; only such and those that Python calls may call it."""
-    return njit(**INNER | {"_nrt": True})(function)
+    return _inner(function, _nrt=True)
 
 
 def caller(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls and that makes no arrays."""
-    return _cached(njit(**OUTER | {"_nrt": False})(function))
+    return _outer(function, _nrt=False)
 
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls."""
-    return _cached(njit(**OUTER)(function))
+    return _outer(function)
 
 
-def _cached(compiled: Any) -> Any:
-    """Keep the machine code of a kernel on disk, where possible; nothing is done to a plain function (NUMBA_DISABLE_JIT)."""
-    if isinstance(compiled, Dispatcher):
-        compiled._cache = _Cache(compiled.py_func)  # type: ignore[attr-defined]
-    return compiled
+def instruction(in_python: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function that says what LLVM is to do, as ``numba.extending.intrinsic``; uncompiled kernels call another."""
+    return lambda function: in_python if UNCOMPILED else intrinsic(function)

@@ -6,10 +6,12 @@ The error-free transformations are Knuth's two-sum and the product by a fused mu
 
 from __future__ import annotations
 
-from numba import types
-from numba.extending import intrinsic
+from fractions import Fraction
+from math import isfinite
 
-from svmatlas.engine.compiled import kernel
+from numba import types
+
+from svmatlas.engine.compiled import instruction, kernel
 
 UNIT = 2.0**-53
 """Unit roundoff of a double."""
@@ -17,7 +19,14 @@ UNIT_DD = 2.0**-102
 """Relative error of one double-double operation (the textbook bounds are 2^-104 to 2^-102.4)."""
 
 
-@intrinsic
+def _fma_in_python(a: float, b: float, c: float) -> float:
+    """``a * b + c``, rounded once."""
+    if not (isfinite(a) and isfinite(b) and isfinite(c)):
+        return a * b + c
+    return float(Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c)))
+
+
+@instruction(_fma_in_python)
 def _fma(typingctx, a, b, c):
     def codegen(context, builder, signature, args):
         return builder.fma(*args)

@@ -90,11 +90,13 @@ from svmatlas.engine.polygon import (
     FIRST,
     NO_CODE,
     THIN,
+    WIDE,
     close_facet,
     has_coarse,
     is_coarse,
     is_crowded,
     is_far,
+    is_steep,
     is_suspect,
     is_tie,
     path_of,
@@ -282,6 +284,8 @@ PLAIN, TIE, CROWDED, POSITIVES, NEGATIVES, UNSURE, LIKELY = np.arange(7)
 corner more points may be on the margin than M and two events explain; those where without jitter all positive, or all
 negative, points are on the margin: M is so many of them that beta is e (see Anchored facets in facet.py); those that may be
 ties up to rounding of the data, which mesh.py judges anew, whatever the way to them was, UNSURE ones and LIKELY ones."""
+FAR = 2
+"""Marks facets close to infinity or an axis, where thin ones are marked by 1."""
 CLOSED_SINCE = -2
 """Marks facets to which nothing needs to be told."""
 PLACES, CORNERS = 5, 2
@@ -479,20 +483,23 @@ def _close_ringed(task, arena, f, hints):
         for c in range(3):
             corner[0, j, c] = arena.corner[told, c]
     task.tally[N_CORNERS] = n
+    for j in range(n):
+        edge[0, SIGN, j] = edge[0, CODE, j] >= 0 and _is_on_margin(arena, f, edge[0, CODE, j] >> 1)
     far = is_far(corner[0], n)
-    if not far and not is_suspect(corner[0], n):
+    between = not far and _is_between_tied(task, arena.margin[f], edge[0, CODE, :n], edge[0, SIGN])
+    if not far and not is_suspect(corner[0], n, THIN):
+        if between and is_suspect(corner[0], n, WIDE):  # a tie if it is steep
+            return EMPTY
         n_clear, n_near, entering = 0, 0, False
         for j in range(n):
             n_clear += not arena.crowded[hints[edge[0, HINT, j], 2]]
             n_near += corner[0, j, L] > THIN
         for j in range(n if n_near <= 2 else 0):
-            entering = entering or (edge[0, CODE, j] >= 0 and not _is_on_margin(arena, f, edge[0, CODE, j] >> 1))
+            entering = entering or (edge[0, CODE, j] >= 0 and edge[0, SIGN, j] == 0)
         arena.kind[arena.counts[DONE]] = _kind_of(task, arena.margin[f], n_clear == n_near, entering)
         return CLOSED
     arena.kind[arena.counts[DONE]] = TIE
-    for j in range(n):
-        edge[0, SIGN, j] = edge[0, CODE, j] >= 0 and _is_on_margin(arena, f, edge[0, CODE, j] >> 1)
-    if not far and _is_between_tied(task, arena.margin[f], edge[0, CODE, :n], edge[0, SIGN]):
+    if between:
         return CLOSED
     _take_up(task, arena, f)
     gather(task)
@@ -854,7 +861,7 @@ def _close_all(data, region, space, words, drift, moves, frame, answers, arena, 
             if arena.beta.shape[0] > 0:
                 _write_beta(task, arena)
             arena.coarse[done], kind = _is_coarse_or_tie(task)
-            clear, entering = _crowd(task, arena)
+            clear, entering = _crowd(task, arena, kind == TIE)
             arena.kind[done] = kind if kind != PLAIN else _kind_of(task, arena.margin[f], clear, entering)
             if not (_mev(task, words, arena, f, space.neighbour) and _cv(task, words, arena, f, space.neighbour)):
                 return FULL
@@ -879,16 +886,16 @@ def _kind_of(task, margin, clear, entering):
 
 
 @kernel
-def _crowd(task, arena):
+def _crowd(task, arena, tied):
     """Put down whether the new corners of the facet in hand are crowded; are all clear that are not at infinity?
 
-    Also whether there are two of them or less, and a point outside M has an edge.
+    Also whether there are two of them or less, and a point outside M has an edge. Corners of a tie are crowded.
     """
     first, n_clear, n_near, entering = arena.at[arena.counts[DONE]], 0, 0, False
     for j in range(task.tally[N_CORNERS]):
         number, near, code = arena.vertex[first + j], task.corner[0, j, L] > THIN, task.edge[0, CODE, j]
         if _is_new(task, j):
-            arena.crowded[number] = not near or is_crowded(task, j)
+            arena.crowded[number] = tied or not near or is_crowded(task, j)
         n_clear += not arena.crowded[number]
         n_near += near
         entering = entering or (code >= 0 and task.members[SLOT, code >> 1] < 0)
@@ -907,8 +914,11 @@ def _is_coarse_or_tie(task):
 
 
 @caller
-def _judge(data, region, space, states, drift, at, code, margin, far, tie, coarse):
-    """See whether facets with known edges, thin or ``far`` ones, are ties; of ``coarse`` ones only integers can tell."""
+def _judge(data, region, space, states, drift, at, code, margin, suspect, tie, coarse):
+    """See whether facets with known edges are ties; of ``coarse`` ones only integers can tell.
+
+    A facet that is not ``suspect`` can only be a strip between tied lines; one that is FAR is not asked whether it is.
+    """
     task = make_task(data, region, space)
     task.drift = drift
     edge = task.edge
@@ -920,12 +930,16 @@ def _judge(data, region, space, states, drift, at, code, margin, far, tie, coars
         margin[P], margin[Q] = 0, 0
         for i in range(state.size):
             margin[data.axis[i]] += state[i] == MARGIN
-        tie[f] = not far[f] and _is_between_tied(task, margin, edge[0, CODE, :n], edge[0, SIGN])
-        if tie[f]:
+        between = suspect[f] != FAR and _is_between_tied(task, margin, edge[0, CODE, :n], edge[0, SIGN])
+        tie[f] = between and suspect[f] == 1
+        if tie[f] or (suspect[f] == 0 and not between):
             continue
         task.state, task.tally[N_CORNERS] = state, n
         sum_pull(data.rows, data.point, data.axis, state, task.pull)
         gather(task)
+        if between:
+            tie[f] = trace_facet(task, n) and is_steep(task)
+            continue
         tie[f] = vanishes(task) or (trace_facet(task, n) and shrinks(task) == 1)
         coarse[f] = not tie[f] and task.counts[REFINED] == -1
 
@@ -1138,12 +1152,12 @@ class Engine:
         return work.finish(work.run())
 
     def judge(
-        self, region: Region, states: States, far: npt.NDArray[np.bool_], at: Ints, code: Int32, limit: Limit = NEVER
+        self, region: Region, states: States, suspect: npt.NDArray[np.int8], at: Ints, code: Int32, limit: Limit = NEVER
     ) -> npt.NDArray[np.bool_]:
-        """Which of some whole facets with given edges, thin ones or far ones, are ties."""
-        tie, coarse, margin = np.zeros(len(states), dtype=bool), np.zeros_like(far), np.zeros(2, dtype=np.int32)
+        """Which of some whole facets with given edges are ties; ``suspect``: 1 for thin ones, FAR for far ones, else 0."""
+        (tie, coarse), margin = np.zeros((2, len(states)), dtype=bool), np.zeros(2, dtype=np.int32)
         space, drift = make_space(self.data, region), drift_of(self.data, states.shape[1])
-        _judge(self.data, region, space, states, drift, at, code, margin, far, tie, coarse)
+        _judge(self.data, region, space, states, drift, at, code, margin, suspect, tie, coarse)
         if coarse.any():
             problem = self.exact_in(region, limit)
             for f in np.flatnonzero(coarse):

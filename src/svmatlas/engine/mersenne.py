@@ -14,9 +14,8 @@ import math
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-from svmatlas.engine.compiled import entry, kernel
+from svmatlas.engine.compiled import entry, instruction, kernel
 
 PRIME = np.uint64(2**61 - 1)
 BITS = np.uint64(61)
@@ -33,7 +32,12 @@ def residue(x):
     return PRIME - value if x < 0.0 else value
 
 
-@intrinsic
+def _product_in_python(a: np.uint64, b: np.uint64) -> np.uint64:
+    high, low = divmod(int(a) * int(b), 2**61)
+    return np.uint64(high + low)
+
+
+@instruction(_product_in_python)
 def _product(typingctx, a, b):
     """Of two residues a number below 2^62 that is the product modulo p: its high and low 61 bits, added."""
 

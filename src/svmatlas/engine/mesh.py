@@ -21,6 +21,7 @@ from svmatlas.engine.compiled import caller, entry, kernel, owner
 from svmatlas.engine.facet import CUT, Region
 from svmatlas.engine.layers import (
     CROWDED,
+    FAR,
     OPEN,
     TIE,
     UNSURE,
@@ -33,7 +34,7 @@ from svmatlas.engine.layers import (
     number_names,
     states_of,
 )
-from svmatlas.engine.polygon import is_far, is_suspect
+from svmatlas.engine.polygon import THIN, is_far, is_suspect
 from svmatlas.support.stopping import NEVER, Limit, Stopped
 
 Floats = npt.NDArray[np.float64]
@@ -133,9 +134,7 @@ class Joiner:
         split = Split(mesh, flips, kind[order], start)
         joined = order >= n_pieces
         del order, at, kind, place, corner, around, now, one
-        suspects = _suspects(joined | (split.kind >= UNSURE), mesh.facet_at, mesh.vertices, mesh.facet_vertices)
-        split.kind[(suspects == 0) & ((joined & split.tie) | (split.kind >= UNSURE))] = CROWDED
-        self._judge_all(pool, suspects, split, limit)
+        self._judge_all(pool, np.flatnonzero(joined | (split.kind >= UNSURE)), split, limit)
         return split._replace(mesh=mesh._replace(vertices=_join_at_infinity(mesh)))
 
     def _stitch(self) -> Int32:
@@ -175,20 +174,21 @@ class Joiner:
             raise Stopped
         return int(now[number + known[0]]), facets.state(int(known[0]))
 
-    def _judge_all(self, pool: Executor, suspect: npt.NDArray[np.int8], split: Split, limit: Limit) -> None:
-        """Whether facets that were cut are ties, seen as a whole."""
+    def _judge_all(self, pool: Executor, doubtful: Ints, split: Split, limit: Limit) -> None:
+        """Whether some facets are ties, seen as a whole."""
         mesh = split.mesh
 
         def judge(facets: Ints) -> None:
+            suspect = _suspects(facets, mesh.facet_at, mesh.vertices, mesh.facet_vertices)
             own, edges = take_lists(mesh.facet_at, mesh.facet_edges, facets)
-            states, far, codes = split.states(facets), suspect[facets] == FAR, mesh.edge_code[edges]
+            kind = split.kind[facets]
             with suppress(Stopped):
                 limit.check()
-                tie = self.engine.judge(self.region, states, far, own, codes, limit)
-                split.kind[facets] = np.where(tie, TIE, CROWDED)
+                tie = self.engine.judge(self.region, split.states(facets), suspect, own, mesh.edge_code[edges], limit)
+                known = (suspect == 0) & (kind != TIE) & (kind < UNSURE)
+                split.kind[facets] = np.where(tie, TIE, np.where(known, kind, CROWDED))
 
-        doubt = np.flatnonzero(suspect)
-        parts = np.array_split(doubt, doubt.size // PART + 1)  # one, if only of none, so that the first map compiles all
+        parts = np.array_split(doubtful, doubtful.size // PART + 1)  # one at least, so that the first map compiles all
         for _ in pool.map(judge, parts):
             pass
 
@@ -518,21 +518,18 @@ def _put_down(which, at, place, around, corner, walk, mesh):
 
 
 @entry
-def _suspects(which, at, corner, places):
-    """Which of some facets may be ties: FAR or 1. Corner k of all facets is corner[places[k]]."""
-    out = np.zeros(which.size, np.int8)
-    for f in np.flatnonzero(which):
+def _suspects(facets, at, corner, places):
+    """Which of some facets are thin, 1, or FAR. Corner k of all facets is corner[places[k]]."""
+    out = np.zeros(facets.size, np.int8)
+    for j in range(facets.size):
+        f = facets[j]
         n = at[f + 1] - at[f]
         polygon = np.empty((n, 3))
         for k in range(n):
             for c in range(3):
                 polygon[k, c] = corner[places[at[f] + k], c]
-        out[f] = FAR if is_far(polygon, n) else is_suspect(polygon, n)
+        out[j] = FAR if is_far(polygon, n) else is_suspect(polygon, n, THIN)
     return out
-
-
-FAR = 2
-"""Marks facets that only exact arithmetic can tell to be ties."""
 
 
 @owner

@@ -87,6 +87,7 @@ from svmatlas.engine.facet import (
     cosines,
     fill_score,
     is_anchored,
+    length_of_sway,
     line,
     line_dd,
     line_sway,
@@ -1353,7 +1354,7 @@ def _leans_on_others(t):
     """Is the facet thin, so that it has to be told whether it is a tie, and not all of its corners its own?"""
     for j in range(t.tally[N_CORNERS]):
         if t.edge[0, CHECKED, j] == TAKEN:
-            return is_suspect(t.corner[0], t.tally[N_CORNERS])
+            return is_suspect(t.corner[0], t.tally[N_CORNERS], THIN)
     return False
 
 
@@ -1610,8 +1611,8 @@ def _difference(x, y):
 
 
 @kernel
-def is_suspect(corner, n):
-    """Is a polygon of n corners, of largest entry 1, thin or small? Whichever corner is the first.
+def is_suspect(corner, n, thin):
+    """Is a polygon of n corners, of largest entry 1, that thin or small? Whichever corner is the first.
 
     Relative to the entries of its corners, or as it is: close to a corner of the triangle what the jitter made is not thin
     relative to entries that the jitter made, too.
@@ -1628,7 +1629,7 @@ def is_suspect(corner, n):
             if abs(det) > area * size:
                 area = abs(det) / size
             extent = max(extent, abs(det))
-        if extent > 24.0 * THIN:  # it is not thin, for sizes are at most 6, and too large to be short
+        if extent > 24.0 * thin:  # it is not thin, for sizes are at most 6, and too large to be short
             return False
     for i in range(n):
         a0, a1, a2 = corner[i, 0], corner[i, 1], corner[i, 2]
@@ -1637,7 +1638,7 @@ def is_suspect(corner, n):
             diameter = max(diameter, _difference(a1 * b2, a2 * b1))
             diameter = max(diameter, _difference(a2 * b0, a0 * b2), _difference(a0 * b1, a1 * b0))
             length = max(length, abs(a1 * b2 - a2 * b1), abs(a2 * b0 - a0 * b2), abs(a0 * b1 - a1 * b0))
-    return area < THIN * diameter or diameter < THIN or extent < THIN * length
+    return area < thin * diameter or diameter < thin or extent < thin * length
 
 
 @kernel
@@ -1705,12 +1706,39 @@ def _is_between_tied(t):
 
 
 @kernel
+def is_steep(t):
+    """Is D of the pencil (|M| = r - 1) certainly not zero without jitter? Then a strip between tied lines is a tie.
+
+    Not asked of wide strips, nor where double-double cannot tell corners without jitter: there the jitter is seen.
+    """
+    if t.counts[SIZE] != t.rank - 1 or not is_suspect(t.corner[0], t.tally[N_CORNERS], WIDE):
+        return False
+    if t.counts[REFINED] == 0:
+        refine(t)
+    if t.counts[REFINED] != 1:
+        return False
+    for c in range(2):
+        d, error = slope(t, c)
+        if abs(d) > error + STEEP * length_of_sway(t, c) / t.bound[LENGTH, U]:
+            return True
+    return False
+
+
+WIDE = 2.0**-21
+"""Relative width of strips beyond which the jitter is seen: corners without it are looked for within 1e-6 (ties.py)."""
+
+STEEP = 2.0**10
+"""Slopes that are at most this many times what the jitter may have made of them are taken for zero."""
+
+
+@kernel
 def is_tie(t):
     """Does the facet just closed owe its extent to the jitter: 1 or 0, or UNKNOWN if only exact arithmetic can tell?"""
-    if not is_suspect(t.corner[0], t.tally[N_CORNERS]):
-        return 0
-    if t.counts[ANCHOR] >= 0 and _is_between_tied(t):
+    suspect = is_suspect(t.corner[0], t.tally[N_CORNERS], THIN)
+    if t.counts[ANCHOR] >= 0 and _is_between_tied(t) and (suspect or is_steep(t)):
         return 1
+    if not suspect:
+        return 0
     if vanishes(t):
         t.tally[N_ZERO] += 1
         return 1

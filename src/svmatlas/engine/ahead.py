@@ -1,0 +1,110 @@
+"""Kernels compiled ahead of their first use, by two processes at once.
+
+Numba compiles one kernel at a time in a process, whatever the threads. But compiled kernels are kept on disk (compiled.py), so
+two processes can share the work without a word: one compiles a list of kernels from its beginning, the other from its end, and
+each finds what the other has done. The first ``explore`` of an installation does so, and ``svmatlas compile``.
+
+The list, ``kernels.json``, names each kernel that Python calls, and the types of its arguments: first those of ``explore``, in
+about the order of their use, then the others. ``make kernels`` writes it anew (a test tells when it is out of date). A kernel
+that it does not name is compiled when it is used.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
+from multiprocessing import parent_process
+from pathlib import Path
+from typing import Any
+
+from numba import types
+
+from svmatlas.engine import compiled
+
+LIST = Path(__file__).with_name("kernels.json")
+
+Kernel = tuple[Any, tuple[Any, ...]]
+"""A kernel that Python calls and the types of its arguments."""
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Types as text
+
+
+def describe(kind: Any) -> Any:
+    """The type of an argument as lists and strings."""
+    if isinstance(kind, types.Array):
+        return ["array", describe(kind.dtype), kind.ndim, kind.layout, kind.mutable, kind.aligned]
+    if isinstance(kind, types.BaseTuple):
+        name = getattr(kind, "instance_class", tuple)
+        return ["tuple", f"{name.__module__}:{name.__qualname__}", *map(describe, kind.types)]  # type: ignore[attr-defined]
+    return "boolean" if kind == types.boolean else str(kind)
+
+
+def parse(text: Any) -> Any:
+    """The type that ``describe`` was given."""
+    if isinstance(text, str):
+        return getattr(types, text)
+    if text[0] == "array":
+        _, dtype, ndim, layout, mutable, aligned = text
+        return types.Array(parse(dtype), ndim, layout, readonly=not mutable, aligned=aligned)
+    module, name = text[1].split(":")
+    return types.BaseTuple.from_types([parse(part) for part in text[2:]], getattr(import_module(module), name))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The list
+
+
+def read_kernels(explore: bool) -> list[Kernel]:
+    """All kernels, or those of ``explore``; not those that are there no longer."""
+    lists, found = json.loads(LIST.read_text()), []
+    for module, name, kinds in lists["explore"] + ([] if explore else lists["other"]):
+        with suppress(ImportError, AttributeError):
+            found.append((getattr(import_module(module), name), tuple(map(parse, kinds))))
+    return found
+
+
+def compiled_kernels() -> list[Any]:
+    """All kernels that were compiled in this process, and types of their arguments: rows of the list."""
+    found = [(k.py_func, signature) for k in compiled.ENTRIES for signature in k.signatures]
+    return [[f.__module__, f.__name__, [describe(kind) for kind in signature]] for f, signature in found]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Two processes
+
+
+def compile_kernels(explore: bool = False, backwards: bool = False) -> None:
+    """Compile kernels, or load what is compiled, from the beginning of the list or from its end."""
+    kernels = read_kernels(explore)
+    for entry, kinds in reversed(kernels) if backwards else kernels:
+        entry.compile(kinds)
+
+
+CODE = "from svmatlas.engine.ahead import compile_kernels; compile_kernels(explore={}, backwards=True)"
+
+
+@cache
+def get_help(explore: bool) -> None:
+    """Let another process compile from the end of the list, if this one is about to compile; once."""
+    alone = (os.cpu_count() or 1) == 1 or parent_process() is not None or not sys.executable
+    if alone or compiled.UNCOMPILED or compiled.PLAIN or all(compiled.is_kept(entry) for entry, _ in read_kernels(explore)):
+        return
+    paths = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    helper = subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", CODE.format(explore)], env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    atexit.register(_dismiss, helper)
+
+
+def _dismiss(helper: subprocess.Popen[bytes]) -> None:
+    """End a process that compiles: this one has all that it needs."""
+    helper.kill()
+    helper.wait()

@@ -1,0 +1,150 @@
+"""All that is used of numba and llvmlite and is not their public interface: two kinds of code, the cache, and records.
+
+Numba makes machine code of each function with all that it calls. Here only those that Python calls become machine code
+(``WholeCompiler``); those that only kernels call are drafts to be linked into them (``DraftCompiler``).
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import pickle
+
+from llvmlite import ir
+from numba import types
+from numba.core.caching import NullCache
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import Compiler, CompileResult, Flags
+from numba.core.imputils import impl_ret_borrowed
+from numba.core.serialize import dumps
+from numba.core.typing.templates import AttributeTemplate
+from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, lower_setattr_generic, models, register_model
+
+MEMORY = 4096
+"""Bytes for the fields of a record: an array of k dimensions takes 40 + 16 k."""
+
+
+class _Draft(JITCodeLibrary):
+    codegen = property(lambda self: self)
+
+    def finalize(self):
+        self._finalized = True
+
+    def get_pointer_to_function(self, name):
+        return 0
+
+    def set_env(self, name, env):
+        """Machine code has an environment, a draft has none."""
+
+
+class _Whole(JITCodeLibrary):
+    def finalize(self):
+        libraries = list(dict.fromkeys(self._linking_libraries))
+        for library in libraries:  # which grows
+            new = library._linking_libraries if isinstance(library, _Draft) else ()
+            libraries += [other for other in new if other not in libraries]
+        self._linking_libraries = libraries
+        super().finalize()
+
+
+class _Flags(Flags):
+    """Numba compares the flags of the function in hand thousands of times, one by one: equal ones are one object here."""
+
+    _known: dict[str, Flags] = {}
+
+    def copy(self):
+        return self._known.setdefault(repr(self), super().copy())
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+class DraftCompiler(Compiler):
+    """Numba's compiler with a library of another kind, and no search for garbage among all that is new and needed."""
+
+    kind: type = _Draft
+
+    def __init__(self, typingctx, targetctx, library, args, return_type, flags, locals):
+        super().__init__(typingctx, targetctx, library, args, return_type, _Flags(flags), locals)
+
+    def compile_extra(self, func):
+        search, _ = gc.isenabled(), gc.disable()
+        try:
+            return super().compile_extra(func)
+        finally:
+            (gc.enable if search else gc.disable)()
+
+    def define_pipelines(self):
+        self.state.library = self.kind(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        self.state.library.enable_object_caching()
+        return super().define_pipelines()
+
+
+class WholeCompiler(DraftCompiler):
+    kind = _Whole
+
+
+class Cache(NullCache):
+    """What a dispatcher asks before it compiles, and tells after it: by types of arguments and processor."""
+
+    def __init__(self, store):
+        self._store = store
+
+    def load_overload(self, sig, target_context):
+        target_context.refresh()
+        data = self._store.load(f"{sig} {target_context.codegen().magic_tuple()}")
+        return None if data is None else CompileResult._rebuild(target_context, *pickle.loads(data))
+
+    def save_overload(self, sig, data):
+        if not data.library.has_dynamic_globals:  # addresses of this process
+            self._store.save(f"{sig} {data.target_context.codegen().magic_tuple()}", dumps(data._reduce()))
+
+
+class Record(types.Type):
+    """A record with the fields of a named tuple; its value is the address of the fields."""
+
+    def __init__(self, fields):
+        self.fields, self.types = fields, dict(zip(fields.fields, fields.types, strict=True))
+        digest = hashlib.sha256(str(fields).encode()).hexdigest()[:16]
+        super().__init__(name=f"Record({fields.instance_class.__name__}, {digest})")
+
+    def address(self, builder, value, name):
+        return builder.gep(value, [ir.Constant(ir.IntType(32), k) for k in (0, [*self.types].index(name))], inbounds=True)
+
+
+@register_model(Record)
+class _Model(models.PrimitiveModel):
+    def __init__(self, dmm, fe_type):
+        super().__init__(dmm, fe_type, dmm.lookup(fe_type.fields).get_value_type().as_pointer())
+
+
+@infer_getattr
+class _Fields(AttributeTemplate):
+    key = Record
+
+    def generic_resolve(self, record, name):
+        return record.types.get(name)
+
+
+@lower_getattr_generic(Record)
+def _get(context, builder, record, value, name):
+    return impl_ret_borrowed(context, builder, record.types[name], builder.load(record.address(builder, value, name)))
+
+
+@lower_setattr_generic(Record)
+def _set(context, builder, sig, args, name):
+    value = context.cast(builder, args[1], sig.args[1], sig.args[0].types[name])
+    builder.store(value, sig.args[0].address(builder, args[0], name))
+
+
+@intrinsic
+def make_record(typingctx, fields, memory):
+    def codegen(context, builder, sig, args):
+        kind, array = context.get_value_type(fields), context.make_array(sig.args[1])(context, builder, value=args[1])
+        if context.get_abi_sizeof(kind) > MEMORY:
+            raise ValueError(f"{fields} needs more than {MEMORY} bytes")
+        address = builder.bitcast(array.data, kind.as_pointer())
+        builder.store(args[0], address)
+        return address
+
+    return Record(fields)(fields, memory), codegen

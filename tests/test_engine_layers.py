@@ -1,0 +1,188 @@
+"""layers.py, kernel by kernel: names, the table of facets, the queues, what facets are told, and what lies behind a vertex."""
+
+from __future__ import annotations
+
+from collections import deque
+from random import Random
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from svmatlas.engine import layers, polygon
+from svmatlas.engine.facet import INSIDE, MARGIN, OUTSIDE, PULL, SCRATCH, sum_pull, weights_at
+from svmatlas.engine.layers import CLOSED_SINCE, END, FRONT, LAST, LAYERED, LONE, NAMED, OTHER, RINGED, SAME, TOLD
+from svmatlas.engine.record import make_record
+from tests.engine import Exact, gaussian, partitions, take, task_of
+
+
+@pytest.fixture
+def arena():
+    """Room for a few facets, all of which are named and wait in no queue."""
+    made = make_record(layers.make_arena(64, 5, 2, False, np.zeros(0, np.uint8)), None)
+    for array in (made.counts, made.table_key, made.holders, made.met):
+        array.fill(0)
+    made.counts[LAST], made.counts[NAMED] = -1, 64
+    made.last_told.fill(-1)
+    return made
+
+
+def test_keys_depend_on_the_partition_only():
+    """Whatever the way: each crossing is one XOR."""
+    words, random = layers.make_words(5, np.random.default_rng(0)), Random(0)
+    state = np.full(5, INSIDE, np.int8)
+    key, seen = layers.key_of(state, words), {}
+    for _ in range(300):
+        code = 2 * random.randrange(5)
+        if state[code >> 1] == MARGIN:
+            code += random.randrange(2)
+        else:
+            code += state[code >> 1] == INSIDE
+        layers.cross(state, code)
+        key ^= words[code]
+        assert key == layers.key_of(state, words)
+        assert seen.setdefault(state.tobytes(), key) == key
+    assert len(set(seen.values())) == len(seen) > 50
+
+
+def test_moves_carry_the_pulls():
+    """A crossing and its way back; the pulls are those of the partition."""
+    task, data, _ = task_of(*gaussian())
+    state = next(partitions(data, 2))
+    pull, true = np.zeros_like(task.pull), np.zeros_like(task.pull)
+    sum_pull(data.rows, data.point, data.axis, state, pull)
+    for code in [*range(0, 8, 2), *range(1, 8, 2)]:
+        if state[code >> 1] in (MARGIN, INSIDE if code & 1 else OUTSIDE):
+            layers.move(data.rows, data.point, data.axis, state, pull, code)
+            sum_pull(data.rows, data.point, data.axis, state, true)
+            assert np.allclose(pull.sum(axis=0), true.sum(axis=0), rtol=0, atol=1e-15)
+
+
+def test_the_table_finds_what_was_entered():
+    """Also keys that fall on the same place, and around its end."""
+    size = 16
+    keys = np.array([3, 3 + size, 3 + 2 * size, 15, 15 + size, 15 + 2 * size], np.uint64)
+    table_key, table_value = np.zeros(size, np.uint64), np.zeros(size, np.int32)
+    layers.enter(table_key, table_value, keys)
+    assert [table_value[layers.find(table_key, key)] for key in keys] == list(range(len(keys)))
+    assert table_key[layers.find(table_key, np.uint64(7))] == 0
+
+
+def test_the_queues_are_served_in_their_order(arena):
+    """RINGED first; of LONE the last; what has been met twice since waits among SAME; OTHER in the end."""
+    for f, queue in [(1, OTHER), (2, SAME), (3, LONE), (4, LONE), (5, LONE), (6, RINGED)]:
+        layers._wait(arena, f, queue)
+    arena.met[4, 0] = 2  # another corner of it became known
+    arena.last_told[2] = CLOSED_SINCE  # closed in the meantime
+    assert [layers._next(arena) for _ in range(6)] == [6, 5, 3, 4, 1, -1]
+
+
+def test_queues_against_a_model(arena):
+    """Random waits and takes."""
+    random, model = Random(1), {queue: deque() for queue in (RINGED, LONE, SAME, OTHER)}
+    fresh = iter(range(64))
+    for _ in range(120):
+        if random.random() < 0.5:
+            f, queue = next(fresh, None), random.choice(list(model))
+            if f is None:
+                break
+            layers._wait(arena, f, queue)
+            model[queue].append(f)
+            continue
+        queue = next((q for q in model if model[q]), None)
+        expected = -1 if queue is None else model[queue].pop() if queue == LONE else model[queue].popleft()
+        assert layers._next(arena) == expected
+
+
+def test_a_facet_is_told_of_a_corner_once(arena):
+    layers._tell(arena, 7, 2, 4, 11)
+    layers._tell(arena, 7, 2, 4, 11)
+    assert (arena.counts[TOLD], *arena.met[7]) == (1, 1, 2)  # one corner, two edges with one known end
+
+
+def test_a_ring_of_corners_is_ready(arena):
+    """When every edge has both ends the facet waits with the first; its corners are recalled as they were told."""
+    corners = [(2, 4, 0), (4, 9, 1), (9, 2, 2)]
+    for a, b, number in corners:
+        assert arena.counts[END + RINGED] == 0
+        layers._tell(arena, 7, a, b, number)
+    assert arena.met[7].tolist() == [3, 0]
+    assert layers._next(arena) == 7
+    hints = np.zeros((layers.CROWD, 3), np.int64)
+    n = layers._recall(arena, 7, hints)
+    assert sorted(map(tuple, hints[:n].tolist())) == sorted(corners)
+
+
+def test_what_was_told_is_room_for_more(arena):
+    """When a facet is closed its corners are forgotten, and their places used again."""
+    for number in range(3):
+        layers._tell(arena, 7, number, number + 1, number)
+    arena.seat[7], arena.holders[0] = 0, 2
+    layers._leave(arena, 7)
+    assert arena.last_told[7] == CLOSED_SINCE
+    for number in range(3):
+        layers._tell(arena, 8, number, number + 1, number)
+    assert arena.counts[TOLD] == 3
+    layers._tell(arena, 7, 1, 2, 3)  # is not told any more
+    assert arena.last_told[7] == CLOSED_SINCE
+
+
+def test_rows_that_none_needs_are_used_again(arena):
+    arena.counts[layers.SEATS] = 0
+    seats = [layers._take_seat(arena) for _ in range(3)]
+    arena.seat[:3], arena.holders[:3] = seats, 1
+    layers._leave(arena, 1)
+    assert layers._take_seat(arena) == seats[1]
+
+
+@pytest.mark.parametrize("layered", [0, 1])
+def test_facets_are_merged_by_name(arena, layered):
+    """A key that is there already has its number; a new one waits, by the parity of its |M|, or layer by layer."""
+    task = SimpleNamespace(state=np.array([MARGIN, INSIDE, OUTSIDE], np.int8), axis=np.array([0, 1, 0], np.int8), rank=3)
+    arena.counts[NAMED], arena.counts[LAYERED] = 1, layered
+    arena.key[0], arena.seat[0], arena.margin[0] = 5, 0, [1, 0]
+    new = layers._mef(task, arena, 0, np.uint64(99), 3, 3)
+    assert new == layers._mef(task, arena, 0, np.uint64(99), 3, 3) == 1
+    assert arena.margin[1].tolist() == [1, 1]  # point 1 enters M
+    assert (arena.parent[1], *arena.flips[1]) == (0, 3, -1)
+    queue = SAME if layered else LONE  # |M| = 2 = rank - 1
+    assert arena.counts[END + queue] - arena.counts[FRONT + queue] == 1
+    both = layers._mef(task, arena, 0, np.uint64(77), 1, 4)
+    assert arena.margin[both].tolist() == [1, 0]  # point 0 leaves, point 2 enters
+    through = layers._mef(task, arena, 0, np.uint64(55), 0, 1)
+    assert arena.margin[through].tolist() == [1, 0]  # a point that passes through M
+
+
+def test_corners_of_the_triangle():
+    for c in range(3):
+        v = np.zeros(3)
+        v[c] = 1.0
+        assert layers.corner_of_triangle(v) == c
+    assert layers.corner_of_triangle(np.array([0.5, 1.0, 0.0])) == -1
+
+
+def test_the_neighbourhood_holds_wherever_it_says(arena):
+    """``_spread``: weights at all corners of a polygon are within the box and the radius around it that are found."""
+    task, data, _region = task_of(*gaussian(7, 2))
+    state = np.full(7, INSIDE, np.int8)
+    take(task, data, state)
+    assert polygon.close_facet(task, np.zeros((0, 3), np.int64)) == polygon.CLOSED
+    frame = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
+    frame[0] = 0.1
+    spread = np.array([[np.inf, -np.inf], [np.inf, -np.inf], [0.0, 0.0]])
+    layers._spread(task, frame, spread)
+    exact, checked = Exact(data, state), 0
+    for j in range(task.tally[layers.N_CORNERS]):
+        v = task.corner[0, j, :3]
+        if v[2] == 0:
+            continue
+        beta = np.array([[float(x) for x in column] for column in exact.beta]).T @ v / v[2] - frame[0]
+        along = frame[1:] @ beta
+        assert np.all(spread[:2, 0] - 1e-12 <= along)
+        assert np.all(along <= spread[:2, 1] + 1e-12)
+        assert beta @ beta - along @ along <= (spread[2, 0] * (1 + 1e-9)) ** 2
+        weights_at(task, *v)
+        assert np.allclose(task.column[SCRATCH, 0] / v[2] - frame[0], beta, atol=1e-12)
+        checked += 1
+    assert checked > 1
+    assert task.column[PULL].any()
