@@ -111,7 +111,7 @@ class Watched:
         self.patch.undo()
 
 
-@settings(max_examples=8)
+@settings(max_examples=6)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(12, 30),
