@@ -27,17 +27,16 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.atlas.explore import count_jobs
-from svmatlas.atlas.survey import LITTLE
-from svmatlas.choose.arrangement import EQUAL, Judge
+from svmatlas.choose.arrangement import EQUAL, Box, Judge
 from svmatlas.choose.ball import decide
 from svmatlas.choose.cells import Cell
 from svmatlas.choose.corners import Corner, Costs, Solver
 from svmatlas.choose.curves import Tile
 from svmatlas.choose.folds import Folds, check_scorable
-from svmatlas.choose.overlay import FoldMap, Overlay, make_fold, make_judge, overlay_of, with_grace
+from svmatlas.choose.overlay import FoldMap, Overlay, make_fold, make_judge, overlay_of
 from svmatlas.choose.scoring import Score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
-from svmatlas.data.problem import Bounds
+from svmatlas.data.problem import Bounds, make_region
 from svmatlas.engine.facet import NORM, WEIGHT
 from svmatlas.support.progress import show
 from svmatlas.support.stopping import Limit, Stopped
@@ -65,6 +64,9 @@ FEW = 300
 
 LAST, LAST_SHARE = 2.0, 0.1
 """Seconds, and share of the time, that are kept for the cells in the end."""
+
+TINY = 2.0**-20
+"""Relative width (1e-6) of the box that stands for costs of which only the models are known."""
 
 TURNS = 3
 """One box in so many is that with the best corner: it takes longer, as it is explored more often than not."""
@@ -118,7 +120,8 @@ class Incumbent(NamedTuple):
 
     score: float
     costs: Costs
-    found: tuple[Overlay, list[Cell]] | None = None  # the box and the cells in it, if they are known
+    found: tuple[Overlay, list[Cell]] | None = None  # the box and the cells in it, or else
+    node: Node | None = None  # the models
 
 
 class Explored(NamedTuple):
@@ -267,7 +270,7 @@ class BoxSearch:
             cells = make_cells(overlay, found.fragments)
             for k, cell in enumerate(cells):
                 if overlay.confirms(cell, limit):
-                    self._take(cell.score, cell.center, (overlay, cells[k:]))
+                    self._take(Incumbent(cell.score, cell.center, found=(overlay, cells[k:])))
                     return found.upper_bound
             refuted = np.concatenate([refuted, np.array([cell.key for cell in cells], dtype=np.uint64)])
 
@@ -299,7 +302,7 @@ class BoxSearch:
             counts[0, k], counts[1, k] = fold.counts[0, :-1][positive].sum(), fold.counts[1, :-1][~positive].sum()
         self.nodes[costs] = node = Node(costs, corners, counts, self._scores(counts))
         if all(lo < cost < hi for cost, (lo, hi) in zip(costs, self.bounds, strict=True)):
-            self._take(float(node.scores.mean()), costs)
+            self._take(Incumbent(float(node.scores.mean()), costs, node=node))
         return node
 
     def _scores(self, counts: npt.NDArray[np.int64]) -> Floats:
@@ -308,10 +311,10 @@ class BoxSearch:
         scores: Floats = judge.table[judge.table_at + counts[0] * (judge.fold_neg + 1) + counts[1]]
         return scores
 
-    def _take(self, score: float, costs: Costs, found: tuple[Overlay, list[Cell]] | None = None) -> None:
+    def _take(self, new: Incumbent) -> None:
         """Costs that reach a score."""
-        if score > self.best.score + EQUAL:
-            self.best = Incumbent(score, costs, found)
+        if new.score > self.best.score + EQUAL:
+            self.best = new
             self.closed += [part.bounds for part in self.explored]
             self.explored.clear()
 
@@ -392,8 +395,10 @@ def _best_cells(work: BoxSearch, limit: Limit, bar: Any) -> tuple[Overlay, Confi
     if work.best.found is not None:
         overlay, cells = work.best.found
         return overlay, Confirmed(cells, np.inf, False, 0, np.empty(0, dtype=np.uint64))
-    overlay = _small_overlay(work, with_grace(limit))
-    return overlay, find_best(overlay, with_grace(limit), bar)
+    overlay = _overlay_of_point(work)
+    cells = make_cells(overlay, [overlay.box])
+    cells[0].__dict__["center"] = work.best.costs  # known already: the costs that were tried
+    return overlay, Confirmed(cells, np.inf, False, 0, np.empty(0, dtype=np.uint64))
 
 
 def _join(work: BoxSearch, limit: Limit) -> Overlay:
@@ -406,15 +411,28 @@ def _join(work: BoxSearch, limit: Limit) -> Overlay:
     return overlay_of(hull, work.bounds, work.judge, work.folds, tiles, rest, limit)
 
 
-def _small_overlay(work: BoxSearch, limit: Limit) -> Overlay:
-    """A small box around the best costs."""
+def _overlay_of_point(work: BoxSearch) -> Overlay:
+    """A tiny box around the best costs, where nothing is known but the models at these."""
     (a, b), (c, d) = (
-        (max(lo, cost * (1 - LITTLE)), min(hi, cost * (1 + LITTLE)))
+        (max(lo, cost * (1 - TINY)), min(hi, cost * (1 + TINY)))
         for cost, (lo, hi) in zip(work.best.costs, work.bounds, strict=True)
     )
-    box = (a, b), (c, d)
-    tiles = [fold.explore(box, limit) for fold in work.folds]
-    return overlay_of(box, work.bounds, work.judge, work.folds, tiles, [], limit)
+    bounds = (a, b), (c, d)
+    polygon, node = make_region(bounds, 0).corners, work.best.node
+    assert node is not None
+    box = Box(
+        corners=polygon,
+        names=np.arange(len(polygon), dtype=np.uint64),
+        codes=-1 - np.roll(np.arange(len(polygon), dtype=np.int64), -1),
+        pieces=np.empty((0, 6)),
+        points=np.empty(0, dtype=np.int32),
+        lines=np.empty(0, dtype=np.int64),
+        seat=np.array([*work.best.costs, 1.0]),
+        positive=np.concatenate([np.append(corner.value > 0, False) for corner in node.corners]),
+        counts=node.counts,
+        key=np.zeros(1, dtype=np.uint64),
+    )
+    return Overlay(box, work.judge, bounds, work.bounds, 0, [fold.holdout for fold in work.folds])
 
 
 def _intersection(box: Bounds, other: Bounds) -> list[Bounds]:

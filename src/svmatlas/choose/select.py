@@ -49,7 +49,7 @@ class Selection:
         The cell of these costs.
     cells : list of Cell
         Every cell with the best score (with ``rule="one_se"``: within a standard error of it), the largest first. If the
-        search ended early: those near the best costs.
+        search ended early: those near the best costs, or a tiny box around these if only the models there are known.
     upper_bound : float
         No costs have a higher mean score than this.
     certified : bool
