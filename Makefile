@@ -58,4 +58,4 @@ lint: $(VENV)/.lint
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info src/*.egg-info docs/build demo examples/paper/out
+	rm -rf $(VENV) $(VENV)-numba .coverage build dist *.egg-info src/*.egg-info docs/build demo examples/paper/out

@@ -33,6 +33,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import svmatlas
+from page import compare_page
 from svmatlas.choose import select as select_module
 from svmatlas.cli.prepare import compile_all
 
@@ -629,6 +630,11 @@ def compare_selections():
     run_certified()
 
 
+def run_page():
+    """What the page of the breast-cancer map takes a browser."""
+    compare_page(svmatlas.explore(*breast_cancer()))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     tables = {
@@ -638,6 +644,7 @@ def main():
         "ray": compare_rays,
         "select": compare_selections,
         "any time": compare_any_time,
+        "page": run_page,
     } | {f"large {which}": lambda which=which: run_large(which) for which in LARGE}
     parser.add_argument("--case", choices=[*CASES, *tables], help="run one row or one table")
     parser.add_argument("--picture", help="where to draw the growth of facets, with --case growth")
@@ -666,6 +673,7 @@ def main():
     compare_ppopt()
     compare_selections()
     compare_any_time()
+    run_page()
     first_use()
 
 

@@ -7,20 +7,9 @@ from fractions import Fraction
 import numpy as np
 
 from svmatlas.data.problem import check_bounds, make_problem, make_region
-from svmatlas.engine.facet import (
-    INSIDE,
-    MARGIN,
-    OUTSIDE,
-    TARGET_LO,
-    WEIGHT,
-    WEIGHT_LO,
-    drift_of,
-    make_space,
-    make_task,
-    solve_maps,
-    sum_pull,
-    tabulate_margin,
-)
+from svmatlas.engine.facet import drift_of, solve_maps, sum_pull
+from svmatlas.engine.lines import tabulate_margin
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, make_space, make_task
 
 
 def gaussian(n=9, d=3, scale=1.0, seed=0):

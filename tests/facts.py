@@ -15,8 +15,8 @@ import pytest
 import svmatlas
 from svmatlas.atlas import survey
 from svmatlas.data.problem import DROPPED
-from svmatlas.engine import layers
-from svmatlas.engine.facet import INSIDE
+from svmatlas.engine import tile
+from svmatlas.engine.workspace import INSIDE
 
 ROUNDING = 1e-9
 """Distance of vertices, of largest entry 1, that are the same: each map has moved them by 1e-13 times the conditioning."""
@@ -154,7 +154,7 @@ def apart(a, b):
 
 def cut_finely(patch, events=4, many=8):
     """Many tiles, few candidates, and few points near home, also for small data."""
-    patch.setattr(layers, "NEIGHBOURS", 1)
+    patch.setattr(tile, "NEIGHBOURS", 1)
     patch.setattr(survey, "FEW", 4)
     patch.setattr(survey, "MANY", many)
     patch.setattr(survey, "MOST", 0.95)

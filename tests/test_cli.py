@@ -12,6 +12,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils import Bunch
 
 import svmatlas
 from svmatlas.cli.main import main
@@ -332,12 +333,15 @@ def test_sparse_data(run, folder, scaling):
 
 
 def test_demo(run, folder, monkeypatch):
-    monkeypatch.setattr("svmatlas.cli.demo.load_breast_cancer", lambda return_X_y: cases.gaussian(30, 35, 2, 1.0))
+    X, y = cases.gaussian(30, 35, 2, 1.0)
+    data = Bunch(data=X, target=y, feature_names=["one", "two"])
+    monkeypatch.setattr("svmatlas.cli.demo.load_breast_cancer", lambda: data)
     code, out, _ = run("demo", "-q", "-o", "pictures")
     assert code == 0
     assert "valid, complete" in out
     assert "no costs do better" in out
-    names = {"map.png", "triangle.png", "alpha.png", "selection.png"}
+    assert out.startswith("The map to look at will be pictures/map.html")
+    names = {"map.html", "map.png", "triangle.png", "alpha.png", "selection.png"}
     assert {path.name for path in (folder / "pictures").iterdir()} == names
     assert all(name in out for name in names)
 
@@ -347,3 +351,18 @@ def test_compile_says_how_long_it_took(capsys):
     out, err = capsys.readouterr()
     assert json.loads(out)["seconds"] > 0
     assert "once" in err
+
+
+def test_a_page_holds_the_map_and_held_out_rows(run, folder):
+    code, out, _ = run("page", "scaled.atlas", "--data", "data.csv", "--label", "sick", "-o", "map.html", "--title", "a <b>")
+    assert (code, out) == (0, "written to map.html\n")
+    text = (folder / "map.html").read_text()
+    assert "a <b>" not in text  # texts of the user are in the packed data only
+    assert text.startswith("<!doctype html>")
+
+
+def test_a_page_needs_the_labels_of_the_map(run, folder):
+    (folder / "other.csv").write_text((folder / "data.csv").read_text().replace("yes", "maybe"))
+    code, _, err = run("page", "plain.atlas", "--data", "other.csv", "-o", "map2.html")
+    assert (code, err) == (2, "svmatlas: other.csv: labels are not those of the map, no and yes\n")
+    assert not (folder / "map2.html").exists()

@@ -115,12 +115,11 @@ class Installation:
     def __init__(self, folder):
         self.folder, self.package, self.home = folder, folder / "svmatlas", folder / "home"
         self.engine = self.package / "engine"
-        self.engine.mkdir(parents=True)
-        self.home.mkdir()
-        for parent in (self.package, self.engine):
+        for parent in (self.home, self.package, self.engine, self.package / "support"):
+            parent.mkdir()
             (parent / "__init__.py").touch()
-        for name in ("compiled.py", "internals.py"):
-            shutil.copy(SOURCE / "engine" / name, self.engine)
+        for name in ("engine/compiled.py", "engine/internals.py", "support/writing.py"):
+            shutil.copy(SOURCE / name, self.package / name)
         self.write_kernels(2.0)
 
     def write_kernels(self, factor):

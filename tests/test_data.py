@@ -270,8 +270,14 @@ def shares(scale):
     return np.column_stack([rng.dirichlet(np.ones(3), 30), scale * rng.normal(size=30)]), np.arange(30) % 2
 
 
+def mixed_shares(scale):
+    """The same with so many sums of the three columns that there are more columns than rows."""
+    X, y = shares(scale)
+    return np.hstack([X, X[:, :3] @ np.random.default_rng(0).normal(size=(3, 66))]), y
+
+
 def test_an_inaccurate_model_comes_with_a_warning(gap):
-    X, y = shares(1e7)
+    X, y = mixed_shares(1e7)
     atlas, path = svmatlas.explore(X, y), svmatlas.ray(X, y)
     with pytest.warns(svmatlas.AccuracyWarning, match="standardise") as caught:
         solution = atlas.coef(1, 1), atlas.intercept(1, 1), atlas.alpha(1, 1)
@@ -291,9 +297,14 @@ def test_an_inaccurate_model_comes_with_a_warning(gap):
     assert "on the given rows" in report.faults[0]
 
 
-def test_accurate_models_come_without_a_warning(gap):
-    X, y = shares(1e2)
+@pytest.mark.parametrize("scale", [1e2, 1e5, 1e7])
+def test_accurate_models_come_without_a_warning(gap, scale):
+    X, y = shares(scale)
     atlas = svmatlas.explore(X, y)
     for C_pos, C_neg in ((1, 1), (1e3, 10)):
         assert gap(X, y, C_pos, C_neg, *(f(C_pos, C_neg) for f in (atlas.coef, atlas.intercept, atlas.alpha))) < 1e-9
-    assert atlas.validate().max_user_gap < 1e-9
+    model = svmatlas.AsymmetricSVC(C_pos=10.0).fit(X, y)
+    assert model.duality_gap_ < 1e-9
+    path = svmatlas.ray(X, y)
+    assert gap(X, y, 7.0, 7.0, path.coef(7.0), path.intercept(7.0), path.alpha(7.0)) < 1e-9
+    assert atlas.validate(n_costs=20).max_user_gap < 1e-9

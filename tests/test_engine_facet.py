@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from svmatlas.engine import facet
-from svmatlas.engine.facet import ALPHA, BASIS, BETA, INSIDE, INVERSE, KAPPA, KEPT, MARGIN, MEMBER, REAL, SLOT, TRIANGLE
+from svmatlas.engine import facet, lines, refinement, scores, workspace
+from svmatlas.engine.workspace import ALPHA, BASIS, BETA, INSIDE, INVERSE, KAPPA, KEPT, MARGIN, MEMBER, REAL, SLOT, TRIANGLE
 from tests.engine import Exact, dot, fractions, gaussian, nearly_dependent, partitions, take, task_of, weighted
 
 CASES = {
@@ -56,7 +56,7 @@ def test_the_factor_is_a_factor(case):
     task, data, _ = case
     for state in every_partition(data):
         take(task, data, state)
-        m = task.counts[facet.SIZE]
+        m = task.counts[workspace.SIZE]
         basis, inverse = task.square[BASIS, :m], np.triu(task.square[INVERSE, :m, :m])
         triangle, rows = np.triu(task.square[TRIANGLE, :m, :m]), data.rows[task.members[MEMBER, :m]]
         tiny = 32 * np.finfo(float).eps
@@ -85,7 +85,7 @@ def test_columns_that_stay_are_kept():
 def scale_of(exact, task, data, code):
     """What ``line`` divides a line by: |x_i.u| in a pencil."""
     i = code >> 1
-    pencil = task.counts[facet.SIZE] == data.rank - 1 and i not in exact.margin
+    pencil = task.counts[workspace.SIZE] == data.rank - 1 and i not in exact.margin
     return abs(dot(exact.rows[i], exact.free)) if pencil else Fraction(1)
 
 
@@ -96,11 +96,11 @@ def lines_and_truth(case):
         assert take(task, data, state)
         exact = Exact(data, state)
         for code in exact.codes():
-            if task.counts[facet.SIZE] == data.rank - 1 and task.members[SLOT, code >> 1] < 0:
-                task.counts[facet.PENCIL] = code
-                facet.tabulate_pencil(task, 0)
+            if task.counts[workspace.SIZE] == data.rank - 1 and task.members[SLOT, code >> 1] < 0:
+                task.counts[workspace.PENCIL] = code
+                lines.tabulate_pencil(task, 0)
             scale = scale_of(exact, task, data, code)
-            yield task, code, facet.line(task, code), exact.line(code), scale
+            yield task, code, lines.line(task, code), exact.line(code), scale
 
 
 def test_lines_are_within_their_bounds(case):
@@ -117,10 +117,10 @@ def test_lines_are_within_their_bounds(case):
 def test_lines_in_double_double(case):
     """Refined lines are within their bounds, which are 2^-40 of those of doubles or less."""
     for task, code, line, truth, scale in lines_and_truth(case):
-        facet.refine(task)
-        assert task.counts[facet.REFINED] == 1
+        refinement.refine(task)
+        assert task.counts[workspace.REFINED] == 1
         out = np.zeros(9)
-        facet.line_dd(task, code, out)
+        lines.line_dd(task, code, out)
         if scale != 1:  # in a pencil lines have a common factor
             cross = [out_of(out, a) * truth[b] - out_of(out, b) * truth[a] for a, b in ((0, 1), (1, 2), (2, 0))]
             size = sum(abs(v) for v in truth)
@@ -142,7 +142,7 @@ def test_what_is_zero_by_structure_is_zero(case):
     for state in partitions(data, data.rank, 2):
         take(task, data, state)
         assert not task.column[BETA, :2].any()
-    state = np.where(next(partitions(data, 1)) == MARGIN, MARGIN, facet.OUTSIDE).astype(np.int8)
+    state = np.where(next(partitions(data, 1)) == MARGIN, MARGIN, workspace.OUTSIDE).astype(np.int8)
     take(task, data, state)
     assert not task.column[ALPHA, :2, :1].any()
     assert not task.column[BETA, :2].any()
@@ -159,7 +159,7 @@ def test_rows_that_are_dependent_make_an_infinite_condition_number():
     state[:3] = MARGIN
     take(task, data, state)
     assert task.bound[REAL, KAPPA] > facet.WORST_KAPPA
-    assert task.counts[facet.REFINED] == -1
+    assert task.counts[workspace.REFINED] == -1
 
 
 def test_derivatives_by_the_jitter(case):
@@ -169,12 +169,12 @@ def test_derivatives_by_the_jitter(case):
     for state in every_partition(data):
         take(task, data, state)
         with_jitter, without = Exact(data, state), Exact(still, state)
-        pencil = task.counts[facet.SIZE] == data.rank - 1
+        pencil = task.counts[workspace.SIZE] == data.rank - 1
         for code in with_jitter.codes():
             if pencil and task.members[SLOT, code >> 1] < 0:
                 continue
             out = np.zeros(12)
-            facet.line_parts(task, code, out)
+            lines.line_parts(task, code, out)
             for c, (a, b) in enumerate(zip(with_jitter.line(code), without.line(code), strict=True)):
                 assert abs(Fraction(out[c]) - b) <= Fraction(out[3 + c])
                 assert abs(Fraction(out[6 + c]) - (a - b)) <= Fraction(out[9 + c])
@@ -187,8 +187,8 @@ def test_scores_in_single_precision():
         task, data, _ = task_of(*gaussian(40, 5, seed=seed))
         beta = np.random.default_rng(seed).normal(size=data.rows.shape[1])
         out = np.zeros(40, np.float32)
-        length = facet.cosines(task, task.unit[:, :40], beta, out)
-        norm = data.point[facet.NORM]
+        length = scores.cosines(task, task.unit[:, :40], beta, out)
+        norm = data.point[workspace.NORM]
         errors = np.abs(out - (data.rows @ beta) / (norm * length))
         worst = max(worst, errors.max() / ((data.rows.shape[1] + 4) * 2.0**-24))
     assert 0.05 < worst <= 1

@@ -9,38 +9,57 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from svmatlas.engine import layers, polygon
-from svmatlas.engine.facet import INSIDE, MARGIN, OUTSIDE, PULL, SCRATCH, sum_pull, weights_at
-from svmatlas.engine.layers import CLOSED_SINCE, END, FRONT, LAST, LAYERED, LONE, NAMED, OTHER, RINGED, SAME, TOLD
+from svmatlas.engine import clipping, layers, names, polygon, waiting, workspace
+from svmatlas.engine.arena import (
+    CLOSED_SINCE,
+    CROWD,
+    END,
+    FRONT,
+    LAST,
+    LAYERED,
+    LONE,
+    NAMED,
+    OTHER,
+    RINGED,
+    SAME,
+    SEATS,
+    TOLD,
+    cross,
+    make_arena,
+    move,
+)  # fmt: skip
+from svmatlas.engine.facet import sum_pull
 from svmatlas.engine.record import make_record
+from svmatlas.engine.scores import weights_at
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, PULL, SCRATCH
 from tests.engine import Exact, gaussian, partitions, take, task_of
 
 
 @pytest.fixture
 def arena():
     """Room for a few facets, all of which are named and wait in no queue."""
-    made = make_record(layers.make_arena(64, 5, 2, False, np.zeros(0, np.uint8)), None)
-    for array in (made.counts, made.table_key, made.holders, made.met):
+    made = make_record(make_arena(64, 5, 2, False, np.zeros(0, np.uint8)), None)
+    for array in (made.counts, made.table_key, made.holders, made.corner_counts):
         array.fill(0)
     made.counts[LAST], made.counts[NAMED] = -1, 64
-    made.last_told.fill(-1)
+    made.corner_list_head.fill(-1)
     return made
 
 
 def test_keys_depend_on_the_partition_only():
     """Whatever the way: each crossing is one XOR."""
-    words, random = layers.make_words(5, np.random.default_rng(0)), Random(0)
+    words, random = names.make_words(5, np.random.default_rng(0)), Random(0)
     state = np.full(5, INSIDE, np.int8)
-    key, seen = layers.key_of(state, words), {}
+    key, seen = names.key_of(state, words), {}
     for _ in range(300):
         code = 2 * random.randrange(5)
         if state[code >> 1] == MARGIN:
             code += random.randrange(2)
         else:
             code += state[code >> 1] == INSIDE
-        layers.cross(state, code)
+        cross(state, code)
         key ^= words[code]
-        assert key == layers.key_of(state, words)
+        assert key == names.key_of(state, words)
         assert seen.setdefault(state.tobytes(), key) == key
     assert len(set(seen.values())) == len(seen) > 50
 
@@ -53,7 +72,7 @@ def test_moves_carry_the_pulls():
     sum_pull(data.rows, data.point, data.axis, state, pull)
     for code in [*range(0, 8, 2), *range(1, 8, 2)]:
         if state[code >> 1] in (MARGIN, INSIDE if code & 1 else OUTSIDE):
-            layers.move(data.rows, data.point, data.axis, state, pull, code)
+            move(data.rows, data.point, data.axis, state, pull, code)
             sum_pull(data.rows, data.point, data.axis, state, true)
             assert np.allclose(pull.sum(axis=0), true.sum(axis=0), rtol=0, atol=1e-15)
 
@@ -63,18 +82,18 @@ def test_the_table_finds_what_was_entered():
     size = 16
     keys = np.array([3, 3 + size, 3 + 2 * size, 15, 15 + size, 15 + 2 * size], np.uint64)
     table_key, table_value = np.zeros(size, np.uint64), np.zeros(size, np.int32)
-    layers.enter(table_key, table_value, keys)
-    assert [table_value[layers.find(table_key, key)] for key in keys] == list(range(len(keys)))
-    assert table_key[layers.find(table_key, np.uint64(7))] == 0
+    names.enter(table_key, table_value, keys)
+    assert [table_value[names.find(table_key, key)] for key in keys] == list(range(len(keys)))
+    assert table_key[names.find(table_key, np.uint64(7))] == 0
 
 
 def test_the_queues_are_served_in_their_order(arena):
     """RINGED first; of LONE the last; what has been met twice since waits among SAME; OTHER in the end."""
     for f, queue in [(1, OTHER), (2, SAME), (3, LONE), (4, LONE), (5, LONE), (6, RINGED)]:
-        layers._wait(arena, f, queue)
-    arena.met[4, 0] = 2  # another corner of it became known
-    arena.last_told[2] = CLOSED_SINCE  # closed in the meantime
-    assert [layers._next(arena) for _ in range(6)] == [6, 5, 3, 4, 1, -1]
+        waiting.enqueue(arena, f, queue)
+    arena.corner_counts[4, 0] = 2  # another corner of it became known
+    arena.corner_list_head[2] = CLOSED_SINCE  # closed in the meantime
+    assert [waiting.dequeue(arena) for _ in range(6)] == [6, 5, 3, 4, 1, -1]
 
 
 def test_queues_against_a_model(arena):
@@ -86,18 +105,18 @@ def test_queues_against_a_model(arena):
             f, queue = next(fresh, None), random.choice(list(model))
             if f is None:
                 break
-            layers._wait(arena, f, queue)
+            waiting.enqueue(arena, f, queue)
             model[queue].append(f)
             continue
         queue = next((q for q in model if model[q]), None)
         expected = -1 if queue is None else model[queue].pop() if queue == LONE else model[queue].popleft()
-        assert layers._next(arena) == expected
+        assert waiting.dequeue(arena) == expected
 
 
 def test_a_facet_is_told_of_a_corner_once(arena):
-    layers._tell(arena, 7, 2, 4, 11)
-    layers._tell(arena, 7, 2, 4, 11)
-    assert (arena.counts[TOLD], *arena.met[7]) == (1, 1, 2)  # one corner, two edges with one known end
+    waiting.record_corner(arena, 7, 2, 4, 11)
+    waiting.record_corner(arena, 7, 2, 4, 11)
+    assert (arena.counts[TOLD], *arena.corner_counts[7]) == (1, 1, 2)  # one corner, two edges with one known end
 
 
 def test_a_ring_of_corners_is_ready(arena):
@@ -105,34 +124,34 @@ def test_a_ring_of_corners_is_ready(arena):
     corners = [(2, 4, 0), (4, 9, 1), (9, 2, 2)]
     for a, b, number in corners:
         assert arena.counts[END + RINGED] == 0
-        layers._tell(arena, 7, a, b, number)
-    assert arena.met[7].tolist() == [3, 0]
-    assert layers._next(arena) == 7
-    hints = np.zeros((layers.CROWD, 3), np.int64)
-    n = layers._recall(arena, 7, hints)
+        waiting.record_corner(arena, 7, a, b, number)
+    assert arena.corner_counts[7].tolist() == [3, 0]
+    assert waiting.dequeue(arena) == 7
+    hints = np.zeros((CROWD, 3), np.int64)
+    n = waiting.known_corners_of(arena, 7, hints)
     assert sorted(map(tuple, hints[:n].tolist())) == sorted(corners)
 
 
 def test_what_was_told_is_room_for_more(arena):
     """When a facet is closed its corners are forgotten, and their places used again."""
     for number in range(3):
-        layers._tell(arena, 7, number, number + 1, number)
-    arena.seat[7], arena.holders[0] = 0, 2
-    layers._leave(arena, 7)
-    assert arena.last_told[7] == CLOSED_SINCE
+        waiting.record_corner(arena, 7, number, number + 1, number)
+    arena.partition_row[7], arena.holders[0] = 0, 2
+    waiting.release_row(arena, 7)
+    assert arena.corner_list_head[7] == CLOSED_SINCE
     for number in range(3):
-        layers._tell(arena, 8, number, number + 1, number)
+        waiting.record_corner(arena, 8, number, number + 1, number)
     assert arena.counts[TOLD] == 3
-    layers._tell(arena, 7, 1, 2, 3)  # is not told any more
-    assert arena.last_told[7] == CLOSED_SINCE
+    waiting.record_corner(arena, 7, 1, 2, 3)  # is not told any more
+    assert arena.corner_list_head[7] == CLOSED_SINCE
 
 
 def test_rows_that_none_needs_are_used_again(arena):
-    arena.counts[layers.SEATS] = 0
-    seats = [layers._take_seat(arena) for _ in range(3)]
-    arena.seat[:3], arena.holders[:3] = seats, 1
-    layers._leave(arena, 1)
-    assert layers._take_seat(arena) == seats[1]
+    arena.counts[SEATS] = 0
+    seats = [waiting._take_seat(arena) for _ in range(3)]
+    arena.partition_row[:3], arena.holders[:3] = seats, 1
+    waiting.release_row(arena, 1)
+    assert waiting._take_seat(arena) == seats[1]
 
 
 @pytest.mark.parametrize("layered", [0, 1])
@@ -140,7 +159,7 @@ def test_facets_are_merged_by_name(arena, layered):
     """A key that is there already has its number; a new one waits, by the parity of its |M|, or layer by layer."""
     task = SimpleNamespace(state=np.array([MARGIN, INSIDE, OUTSIDE], np.int8), axis=np.array([0, 1, 0], np.int8), rank=3)
     arena.counts[NAMED], arena.counts[LAYERED] = 1, layered
-    arena.key[0], arena.seat[0], arena.margin[0] = 5, 0, [1, 0]
+    arena.key[0], arena.partition_row[0], arena.margin[0] = 5, 0, [1, 0]
     new = layers._mef(task, arena, 0, np.uint64(99), 3, 3)
     assert new == layers._mef(task, arena, 0, np.uint64(99), 3, 3) == 1
     assert arena.margin[1].tolist() == [1, 1]  # point 1 enters M
@@ -157,8 +176,8 @@ def test_corners_of_the_triangle():
     for c in range(3):
         v = np.zeros(3)
         v[c] = 1.0
-        assert layers.corner_of_triangle(v) == c
-    assert layers.corner_of_triangle(np.array([0.5, 1.0, 0.0])) == -1
+        assert names.corner_of_triangle(v) == c
+    assert names.corner_of_triangle(np.array([0.5, 1.0, 0.0])) == -1
 
 
 def test_the_neighbourhood_holds_wherever_it_says(arena):
@@ -166,13 +185,13 @@ def test_the_neighbourhood_holds_wherever_it_says(arena):
     task, data, _region = task_of(*gaussian(7, 2))
     state = np.full(7, INSIDE, np.int8)
     take(task, data, state)
-    assert polygon.close_facet(task, np.zeros((0, 3), np.int64)) == polygon.CLOSED
+    assert polygon.close_facet(task, np.zeros((0, 3), np.int64)) == clipping.CLOSED
     frame = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
     frame[0] = 0.1
     spread = np.array([[np.inf, -np.inf], [np.inf, -np.inf], [0.0, 0.0]])
     layers._spread(task, frame, spread)
     exact, checked = Exact(data, state), 0
-    for j in range(task.tally[layers.N_CORNERS]):
+    for j in range(task.tally[workspace.N_CORNERS]):
         v = task.corner[0, j, :3]
         if v[2] == 0:
             continue

@@ -7,7 +7,7 @@ import pytest
 
 import svmatlas
 from svmatlas.atlas import survey
-from svmatlas.engine import layers, polygon
+from svmatlas.engine import predicates, tile
 from tests import tiny
 from tests.canonical import canonical_map
 from tests.engine import gaussian
@@ -34,8 +34,8 @@ def test_signs_by_integers(monkeypatch):
     """Where neither double-double nor residues may decide, integers do, and the map is the same."""
     data = tiny.lattice()
     true = explore(*data, BOX)
-    monkeypatch.setattr(polygon, "_sign_dd", answered)
-    monkeypatch.setattr(polygon, "sign_of_jitter", lambda t, k, a, b: polygon.UNKNOWN)
+    monkeypatch.setattr(predicates, "_sign_dd", answered)
+    monkeypatch.setattr(predicates, "sign_of_jitter", lambda t, k, a, b: predicates.UNKNOWN)
     other = explore(*data, BOX)
     assert (other.n_facets, other.n_edges, other.n_vertices) == (true.n_facets, true.n_edges, true.n_vertices)
     assert np.allclose(other.vertices, true.vertices, atol=1e-12)
@@ -44,9 +44,9 @@ def test_signs_by_integers(monkeypatch):
 def answered(t, k, a, b):
     """What integers said, if they were asked."""
     for row in t.answers:
-        if row[0] == polygon.ASK_SIGN and row[3] == k and {row[1], row[2]} == {a, b}:
+        if row[0] == predicates.ASK_SIGN and row[3] == k and {row[1], row[2]} == {a, b}:
             return row[4]
-    return polygon.UNKNOWN
+    return predicates.UNKNOWN
 
 
 def test_places_are_found():
@@ -72,7 +72,7 @@ def test_small_rooms_grow(monkeypatch):
     """Room for four facets at first, and tiles of few events: the map is the same."""
     X, y, *_ = gaussian(8, 2)
     whole = svmatlas.explore(X, y)
-    monkeypatch.setattr(layers, "SMALL", 4)
+    monkeypatch.setattr(tile, "SMALL", 4)
     monkeypatch.setattr(survey, "EVENTS", 6)
     tiled = svmatlas.explore(X, y)
     assert (tiled.n_facets, tiled.n_edges, tiled.n_vertices) == (whole.n_facets, whole.n_edges, whole.n_vertices)
@@ -93,7 +93,7 @@ def test_neighbours_of_home(monkeypatch):
     X, y, *_ = gaussian(30, 2, seed=3)
     region = ((0.5, 0.8), (0.5, 0.8))
     whole = svmatlas.explore(X, y, region=region)
-    monkeypatch.setattr(layers, "NEIGHBOURS", 4)
+    monkeypatch.setattr(tile, "NEIGHBOURS", 4)
     few = svmatlas.explore(X, y, region=region)
     assert (few.n_facets, few.n_edges, few.n_vertices) == (whole.n_facets, whole.n_edges, whole.n_vertices)
 

@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from svmatlas.engine import facet, polygon
+from svmatlas.engine import checking, clipping, facet, polygon, predicates, workspace
 from svmatlas.engine.doubledouble import UNIT
-from svmatlas.engine.facet import CODE, INSIDE, MARGIN, N_CORNERS, N_LISTED, OUTSIDE, PENCIL, SIZE
+from svmatlas.engine.workspace import CODE, INSIDE, MARGIN, N_CORNERS, N_LISTED, OUTSIDE, PENCIL, SIZE
 from tests import tiny
 from tests.engine import Exact, dot, fractions, gaussian, partitions, take, task_of, weighted
 
@@ -34,7 +34,7 @@ def test_the_bound_of_a_value_is_nearly_reached():
     for _ in range(2000):
         h, v = rng.uniform(-1, 1, 3), rng.uniform(0.5, 1, 3)
         h[2] = -(h[0] * v[0] + h[1] * v[1]) / v[2]
-        value, bound, size = polygon._value(*h, 0.0, 0.0, 0.0, np.array([*v, 0, 0, 0]))
+        value, bound, size = predicates.value_at_corner(*h, 0.0, 0.0, 0.0, np.array([*v, 0, 0, 0]))
         error = abs(Fraction(value) - dot(fractions(h), fractions(v)))
         assert error <= Fraction(bound)
         assert size == pytest.approx(np.abs(h) @ v)
@@ -47,7 +47,7 @@ def test_errors_of_lines_and_corners_count():
     rng, worst = np.random.default_rng(1), 0.0
     for _ in range(500):
         h, v, e, d = rng.uniform(-1, 1, 3), rng.uniform(0, 1, 3), *(1e-6 * rng.uniform(0, 1, (2, 3)))
-        _, bound, _ = polygon._value(*h, *e, np.array([*v, *d]))
+        _, bound, _ = predicates.value_at_corner(*h, *e, np.array([*v, *d]))
         true_h, true_v = h + e, v + d * np.sign(h + e)
         error = abs(dot(fractions(h), fractions(v)) - dot(fractions(true_h), fractions(true_v)))
         assert error <= Fraction(bound)
@@ -62,7 +62,7 @@ def test_minors_in_double_double():
         a, b = rng.normal(size=2)
         c, d = a * (1 + 1e-13 * rng.normal()), b * (1 + 1e-13 * rng.normal())
         low = 2.0**-60 * rng.normal(size=4)
-        high, rest, error = polygon.minor_dd(a, low[0], b, low[1], c, low[2], d, low[3], 0, 0, 0, 0)
+        high, rest, error = predicates.minor_dd(a, low[0], b, low[1], c, low[2], d, low[3], 0, 0, 0, 0)
         A, B, C, D = (Fraction(x) + Fraction(y) for x, y in zip((a, b, c, d), low, strict=True))
         assert abs(Fraction(high) + Fraction(rest) - (A * D - B * C)) <= Fraction(error)
         assert error < 1e-13 * abs(high)
@@ -82,12 +82,12 @@ def test_corners_are_within_their_bounds(case):
     task, data, region = case
     for size in range(data.rank):
         for state in partitions(data, size, 2, seed=size):
-            if not take(task, data, state) or not task.bound[facet.REAL, facet.KAPPA] < facet.WORST_KAPPA:
+            if not take(task, data, state) or not task.bound[workspace.REAL, workspace.KAPPA] < facet.WORST_KAPPA:
                 continue
             exact = Exact(data, state)
             codes = exact.codes()[: 2 * size + 3] if size < data.rank - 1 else exact.codes()[: 2 * size]
             for a, b in itertools.pairwise(codes):
-                polygon.make_corner(task, 0, a, b)
+                clipping.make_corner(task, 0, a, b)
                 corner = task.corner[1, 0]
                 true = cross(*map(lines_of(exact, region), (a, b)))
                 top = int(np.argmax(np.abs(corner[:3])))
@@ -113,7 +113,7 @@ def close(task, data, state):
         return None
     outcome = polygon.close_facet(task, np.zeros((0, 3), np.int64))
     n = task.tally[N_CORNERS]
-    return task.edge[0, CODE, :n].tolist() if outcome == polygon.CLOSED else None
+    return task.edge[0, CODE, :n].tolist() if outcome == clipping.CLOSED else None
 
 
 def facets(task, data, count=60):
@@ -162,7 +162,7 @@ def test_one_clip():
     line = lines_of(exact, region)
     beyond = {c: [j for j in range(3) if dot(exact.line(c), fractions(region.corners[j])) < 0] for c in exact.codes()}
     code = next(c for c, corners in beyond.items() if len(corners) == 1)
-    assert polygon._clip(task, code) == polygon.CLOSED
+    assert clipping.clip(task, code) == clipping.CLOSED
     n = task.tally[N_CORNERS]
     codes = task.edge[0, CODE, :n].tolist()
     assert n == 4
@@ -171,7 +171,7 @@ def test_one_clip():
         corner, true = task.corner[0, j], cross(line(codes[j]), line(codes[(j + 1) % n]))
         true = true if sum(true) > 0 else [-x for x in true]
         check_corner(corner, true, int(np.argmax(corner[:3])))
-    assert polygon._clip(task, code) == polygon.CLOSED  # again: nothing is beyond
+    assert clipping.clip(task, code) == clipping.CLOSED  # again: nothing is beyond
     assert task.edge[0, CODE, :n].tolist() == codes
 
 
@@ -224,12 +224,12 @@ def test_single_precision_never_decides_wrongly(scale):
             v[2] = abs(l) * (1 + 2.0 ** -rng.integers(10, 50)) if l != 0 else v[2]
         task.corner[0, 0] = v
         task.tally[N_LISTED] = 0
-        worst = polygon._check_scores(task, 0)
+        worst = checking._check_scores(task, 0)
         listed = set(task.listed[: task.tally[N_LISTED]].tolist())
         signs = {c: dot(exact.line(c), fractions(v[:3])) for c in exact.codes() if state[c >> 1] != MARGIN}
         violated = {c for c, s in signs.items() if s < 0}
-        assert worst in (polygon.NONE, polygon.ALL_CLEAR) or worst in violated, trial
-        if worst in (polygon.NONE, polygon.ALL_CLEAR):
+        assert worst in (checking.NONE, checking.ALL_CLEAR) or worst in violated, trial
+        if worst in (checking.NONE, checking.ALL_CLEAR):
             assert violated <= listed
-        if worst == polygon.ALL_CLEAR:
+        if worst == checking.ALL_CLEAR:
             assert not violated

@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from svmatlas.engine import canonical, ties
+from svmatlas.engine import canonical, rings, ties
+from svmatlas.engine.arena import crossed
 from svmatlas.engine.compiled import entry
-from svmatlas.engine.facet import INSIDE, MARGIN, OUTSIDE
-from svmatlas.engine.layers import crossed, key_of, make_words
 from svmatlas.engine.mesh import Mesh, Split, take_lists
+from svmatlas.engine.names import key_of, make_words
 from svmatlas.engine.ties import LESS
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE
 
 
-def plain(name, module=canonical):
+def plain(name, module=rings):
     """A kernel as the Python function that it is."""
     kernel = getattr(module, name)
     return getattr(kernel, "py_func", kernel)
@@ -34,12 +35,12 @@ def test_along_is_the_share_of_the_way(a, b, t):
     if np.abs(x - y).max() < 1e-3:
         return
     v = x + t * (y - x)
-    assert plain("_along")(3.0 * v, 5.0 * a, 0.1 * b) == pytest.approx(t, abs=1e-9)
+    assert plain("share_along")(3.0 * v, 5.0 * a, 0.1 * b) == pytest.approx(t, abs=1e-9)
 
 
 @given(costs, costs, st.floats(0.1, 10.0))
 def test_apart_is_symmetric_and_knows_no_scale(a, b, s):
-    apart = plain("_apart")
+    apart = plain("_distance")
     assert apart(a, b) == pytest.approx(apart(s * b, a), rel=1e-12, abs=1e-15)
     assert apart(a, s * a) < 1e-15
     assert 0 <= apart(a, b) <= 1
@@ -224,19 +225,19 @@ def test_events_are_those_of_joint_edges_and_the_codes_of_all_others(lists):
 def test_pairs_are_edges_that_both_facets_have():
     """Three facets around a vertex; what one of them says alone has no twin."""
     at, beyond = np.array([0, 3, 5, 8]), np.array([1, 2, -1, 0, 2, -2, 0, 1])
-    twin = canonical._pair(at, beyond)
+    twin = rings._pair(at, beyond)
     assert twin.tolist() == [3, 6, -1, 0, 7, -1, 1, 4]
     alone = beyond.copy()
     alone[3] = -3  # facet 1 no longer has the edge to facet 0
-    assert canonical._pair(at, alone).tolist() == [-1, 6, -1, -1, 7, -1, 1, 4]
+    assert rings._pair(at, alone).tolist() == [-1, 6, -1, -1, 7, -1, 1, 4]
 
 
 def test_edges_that_one_facet_has_alone_are_left_out():
     at, beyond = np.array([0, 3, 5, 8]), np.array([1, 2, -1, -3, 2, -2, 0, 1])
     numbers = np.arange(8)
-    rings, twin = canonical._paired(canonical._Rings(at, beyond, numbers, numbers, numbers, numbers))
-    assert rings.at.tolist() == [0, 2, 4, 7]
-    assert rings.event.tolist() == [1, 2, 3, 4, 5, 6, 7]
+    left, twin = rings.paired(rings.Rings(at, beyond, numbers, numbers, numbers, numbers))
+    assert left.at.tolist() == [0, 2, 4, 7]
+    assert left.event.tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert twin.tolist() == [5, -1, -1, 6, -1, 0, 3]
 
 
@@ -246,6 +247,6 @@ def test_joined_corners_stand_where_zeros_are():
     at = np.array([0, 3, 6])
     first, last = np.array([0, 4, 2, 1, 3, 5]), np.array([4, 2, 0, 3, 5, 1])
     twin = np.array([3, -1, -1, 0, -1, -1])
-    one = canonical._join_corners(vertices, at, twin, first, last)
+    one = rings.join_corners(vertices, at, twin, first, last)
     assert one[0] == one[3] in (0, 3)
     assert one[[1, 2, 4, 5]].tolist() == [1, 2, 1, 5]

@@ -15,21 +15,12 @@ from svmatlas.data.problem import check_bounds, make_problem, make_region
 from svmatlas.engine import doubledouble, exact, residues
 from svmatlas.engine.compiled import entry
 from svmatlas.engine.exact import ExactFacet, ExactProblem, integers
-from svmatlas.engine.facet import (
-    INSIDE,
-    MARGIN,
-    OUTSIDE,
-    drift_of,
-    line,
-    line_dd,
-    make_space,
-    make_task,
-    refine,
-    solve_maps,
-    sum_pull,
-)
-from svmatlas.engine.facet import tabulate_margin as tabulate
+from svmatlas.engine.facet import drift_of, solve_maps, sum_pull
+from svmatlas.engine.lines import line, line_dd
+from svmatlas.engine.lines import tabulate_margin as tabulate
+from svmatlas.engine.refinement import refine
 from svmatlas.engine.residues import solve_integer
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, make_space, make_task
 from tests import cases
 
 number = st.floats(-1e10, 1e10).filter(lambda v: v == 0 or abs(v) > 1e-100)

@@ -15,8 +15,8 @@ from sklearn.datasets import make_moons
 import svmatlas
 from svmatlas.atlas import budget, stream, survey
 from svmatlas.choose import overlay
+from svmatlas.engine.arena import TIE
 from svmatlas.engine.exact import ExactFacet, ExactProblem, solve_integer
-from svmatlas.engine.layers import TIE
 from svmatlas.support import stopping
 from svmatlas.support.stopping import Limit, Stopped, stoppable
 from tests import cases

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import svmatlas
 from svmatlas.atlas import budget, survey
-from svmatlas.engine import layers
+from svmatlas.engine import tile as tiles
 from svmatlas.engine.guess import approximate
-from svmatlas.engine.layers import uncertain
 from svmatlas.engine.maps import affine_maps
+from svmatlas.engine.tile import EngineError, uncertain
 from svmatlas.models.walk import state_at
 from tests import cases
 from tests.facts import cut_finely
@@ -152,10 +152,10 @@ def test_tiles_with_all_candidates_on_the_margin(seed, monkeypatch):
 
 def test_no_facet_asks_for_ever():
     known = np.array([[0, 1, 2, 3, 1], [0, 1, 2, 5, -1]])
-    assert len(layers.more_answers(known[:1], known)) == 3
+    assert len(tiles.more_answers(known[:1], known)) == 3
     for new in (known[:0], known[:1]):
-        with pytest.raises(layers.EngineError, match="not told"):
-            layers.more_answers(known, new)
+        with pytest.raises(EngineError, match="not told"):
+            tiles.more_answers(known, new)
 
 
 def test_no_frozen_point_moves(monkeypatch):
@@ -214,7 +214,7 @@ def test_points_near_home_are_enough(name, monkeypatch):
     X, y = {"tied": lambda: cases.gaussian(100, 100, 2, 3.0), **DATA}[name]()
     X, y = np.concatenate([X, X + 0.25]), np.concatenate([y, y])
     plain = svmatlas.explore(X, y, region=((1e-3, 1), (1e-3, 1)))
-    monkeypatch.setattr(layers, "NEIGHBOURS", 2)
+    monkeypatch.setattr(tiles, "NEIGHBOURS", 2)
     assert_same(svmatlas.explore(X, y, region=plain.region), plain)
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import ast
+import re
+import runpy
+import sys
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -10,9 +13,10 @@ import pytest
 
 import svmatlas
 
-ROOMS = ["version", "support", "engine", "data", "models", "atlas", "paths", "choose", "estimators", "show", "cli"]
+ROOMS = ["version", "proof", "support", "engine", "data", "models", "atlas", "paths", "choose", "estimators", "show", "cli"]
 """In the order in which data walk through them. (``plot`` and ``scoring`` are public names of modules in these.)"""
 
+STANDARD = sys.stdlib_module_names
 SOURCE = Path(svmatlas.__file__).parent
 
 
@@ -69,3 +73,40 @@ def test_no_private_name_is_imported(module):
     assert [
         a.name for n in nodes if (n.module or "").startswith("svmatlas") for a in n.names if a.name[0] == "_" != a.name[1]
     ] == []
+
+
+def test_the_architecture_shows_the_true_imports():
+    """``python docs/import_graph.py`` writes them anew."""
+    path = SOURCE.parents[1] / "docs" / "import_graph.py"
+    script = runpy.run_path(str(path))
+    page = script["PAGE"].read_text()
+    assert script["with_graph"](page) == page
+    shown = [line.split()[0] for line in page.split(script["BEGIN"])[1].splitlines() if line.startswith("  ")]
+    assert len(shown) == len(INNER)
+
+
+def test_files_named_in_the_docs_exist():
+    docs = SOURCE.parents[1]
+    for page in ("docs/facet.md", "docs/architecture.md", "CONTRIBUTING.md"):
+        named = re.findall(r"`((?:[a-z_]+/)?[a-z_]+/[a-z_]+\.py)`", (docs / page).read_text())
+        assert [name for name in named if not (SOURCE / name).exists() and not (docs / name).exists()] == []
+
+
+def test_functions_named_in_a_facets_life_exist():
+    """They are where the page says."""
+    page = (SOURCE.parents[1] / "docs" / "facet.md").read_text()
+    named = re.findall(r"`(\w+)`(?: and `\w+`)? \(`([a-z_/]+\.py)`\)", page) + re.findall(r"`(\w+)`, `([a-z_/]+\.py)`", page)
+    assert len(named) >= 10
+    assert [pair for pair in named if not re.search(rf"^(def|class) {pair[0]}\b", (SOURCE / pair[1]).read_text(), re.M)] == []
+
+
+@pytest.mark.parametrize("module", [name for name in INNER if name.startswith("svmatlas.proof.")])
+def test_the_checker_shares_nothing_with_what_it_checks(module):
+    path = SOURCE.joinpath(*module.split(".")[1:]).with_suffix(".py")
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = [a.name for node in nodes if isinstance(node, ast.Import) for a in node.names]
+    names += [node.module for node in nodes if isinstance(node, ast.ImportFrom)]
+    foreign = [
+        name for name in names if not name.startswith("svmatlas.proof.") and name.split(".")[0] not in {"numpy", *STANDARD}
+    ]
+    assert foreign == []

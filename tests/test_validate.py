@@ -7,8 +7,8 @@ import pytest
 
 import svmatlas
 from svmatlas.atlas.validate import _violation_exactly
+from svmatlas.engine.arena import OPEN
 from svmatlas.engine.exact import ExactProblem
-from svmatlas.engine.layers import OPEN
 
 
 @pytest.fixture

@@ -12,26 +12,14 @@ from hypothesis import strategies as st
 
 import svmatlas
 from svmatlas.data.problem import check_bounds, make_problem, make_region
+from svmatlas.engine.clipping import CLOSED, COARSE
 from svmatlas.engine.compiled import entry
 from svmatlas.engine.exact import ExactFacet, ExactProblem, rounded
-from svmatlas.engine.facet import (
-    CODE,
-    FILLED,
-    INSIDE,
-    MARGIN,
-    MEMBER,
-    N_CORNERS,
-    OUTSIDE,
-    SIZE,
-    drift_of,
-    line_parts,
-    make_space,
-    make_task,
-    solve_maps,
-    sum_pull,
-)
-from svmatlas.engine.facet import tabulate_margin as tabulate
-from svmatlas.engine.polygon import CLOSED, COARSE, close_facet
+from svmatlas.engine.facet import drift_of, solve_maps, sum_pull
+from svmatlas.engine.lines import line_parts
+from svmatlas.engine.lines import tabulate_margin as tabulate
+from svmatlas.engine.polygon import close_facet
+from svmatlas.engine.workspace import CODE, FILLED, INSIDE, MARGIN, MEMBER, N_CORNERS, OUTSIDE, SIZE, make_space, make_task
 from svmatlas.engine.zeros import UNKNOWN, line_words, sign_of_jitter, solve_words, vanishes
 from tests import cases
 

@@ -10,12 +10,14 @@ from svmatlas.choose.cells import Cell
 from svmatlas.choose.roc import Frontier, roc_frontier
 from svmatlas.choose.select import Selection, select
 from svmatlas.data.columns import Columns
-from svmatlas.engine.layers import EngineError
+from svmatlas.engine.tile import EngineError
 from svmatlas.estimators.atlas_svc import AtlasSVC
 from svmatlas.estimators.crossval import AsymmetricSVCCV
 from svmatlas.models.gap import AccuracyWarning
 from svmatlas.models.svc import AsymmetricSVC
 from svmatlas.paths.ray import Path, ray, segment
+from svmatlas.proof.certify import Certificate, certify
+from svmatlas.proof.reading import ProofError
 from svmatlas.version import __version__
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Atlas",
     "AtlasSVC",
     "Cell",
+    "Certificate",
     "Columns",
     "EngineError",
     "Estimate",
@@ -33,9 +36,11 @@ __all__ = [
     "Frontier",
     "Partition",
     "Path",
+    "ProofError",
     "Report",
     "Selection",
     "__version__",
+    "certify",
     "estimate",
     "explore",
     "load",

@@ -13,7 +13,7 @@ import numpy as np
 
 from svmatlas.atlas.survey import Bound, Surveyor
 from svmatlas.data.problem import Bounds
-from svmatlas.engine.polygon import CLOSED
+from svmatlas.engine.clipping import CLOSED
 from svmatlas.support.stopping import Limit, Stopped
 
 BYTES = 400

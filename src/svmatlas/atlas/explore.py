@@ -15,9 +15,9 @@ from svmatlas.atlas.survey import Surveyor
 from svmatlas.data.problem import Bounds, Problem, check_bounds, make_problem
 from svmatlas.engine.ahead import get_help
 from svmatlas.engine.canonical import unite
-from svmatlas.engine.facet import INSIDE
-from svmatlas.engine.layers import Facets
 from svmatlas.engine.mesh import Joiner
+from svmatlas.engine.tile import Facets
+from svmatlas.engine.workspace import INSIDE
 from svmatlas.models.walk import state_at
 from svmatlas.support.messages import shown
 from svmatlas.support.progress import make_bar

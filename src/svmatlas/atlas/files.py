@@ -34,8 +34,8 @@ from svmatlas.data.features import Features
 from svmatlas.data.kernels import Kernel
 from svmatlas.data.problem import ZERO, Bounds, Problem
 from svmatlas.engine.canonical import Canonical, untied
-from svmatlas.engine.facet import Data
 from svmatlas.engine.mesh import Mesh, Split
+from svmatlas.engine.workspace import Data
 from svmatlas.support.writing import check_goal, replacing
 from svmatlas.version import __version__
 
@@ -128,6 +128,8 @@ def _take_apart(atlas: Atlas) -> tuple[dict[str, Array], dict[str, Any]]:
     arrays["features.origin"] = features.origin
     if features.factor is not None:
         arrays["features.factor"] = features.factor
+    if features.turn is not None:
+        arrays["features.turn"] = features.turn
     if issparse(features.X):
         arrays |= {f"X.{name}": getattr(features.X, name) for name in ("data", "indices", "indptr")}
     elif features.X is not None:
@@ -232,7 +234,7 @@ def _put_together(arrays: dict[str, Array], parameters: dict[str, Any]) -> Store
         X = csr_array((held["X.data"], held["X.indices"], held["X.indptr"]), shape=(origin.size, n_features))
     features = Features(
         Kernel(**parameters["kernel"]), parameters["bias"], n_features, parameters["exponent"], origin,
-        held.get("features.factor"), X,
+        held.get("features.factor"), X, held.get("features.turn"),
     )  # fmt: skip
     classes = held["problem.classes"].astype(object) if parameters["object_labels"] else held["problem.classes"]
     problem = Problem(

@@ -21,24 +21,15 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.data.problem import Bounds, Problem, make_region, make_tile
+from svmatlas.engine.arena import before_in, facet_of, states_of
+from svmatlas.engine.clipping import EMPTY
 from svmatlas.engine.compiled import entry
-from svmatlas.engine.facet import CUT, INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q
 from svmatlas.engine.guess import approximate
-from svmatlas.engine.layers import (
-    FULL,
-    PAUSED,
-    Engine,
-    Facets,
-    Frame,
-    before_in,
-    facet_of,
-    impossible,
-    make_words,
-    states_of,
-    uncertain,
-)
+from svmatlas.engine.layers import FULL, PAUSED
 from svmatlas.engine.maps import affine_maps
-from svmatlas.engine.polygon import EMPTY
+from svmatlas.engine.names import make_words
+from svmatlas.engine.tile import Engine, Facets, Frame, impossible, uncertain
+from svmatlas.engine.workspace import CUT, INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q
 from svmatlas.models.walk import Steps, Walker, line_across, state_at, tidy
 from svmatlas.support.stopping import NEVER, Limit, Stopped
 from svmatlas.support.threads import make_pool

@@ -24,14 +24,14 @@ import numpy.typing as npt
 from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
+from svmatlas.engine.arena import BOUNDARY, OPEN
 from svmatlas.engine.canonical import TURNED
 from svmatlas.engine.compiled import caller, entry, kernel, largest
 from svmatlas.engine.exact import ExactFacet, ExactProblem, rounded
-from svmatlas.engine.facet import INSIDE, MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, Data, P, Region
-from svmatlas.engine.layers import BOUNDARY, OPEN
 from svmatlas.engine.locate import NOWHERE
 from svmatlas.engine.maps import affine_maps
 from svmatlas.engine.mesh import Mesh
+from svmatlas.engine.workspace import INSIDE, MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, Data, P, Region
 from svmatlas.models.gap import INACCURATE, user_gaps
 from svmatlas.models.solve import Solution
 from svmatlas.support.progress import make_bar

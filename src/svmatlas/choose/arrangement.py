@@ -32,7 +32,7 @@ import numpy.typing as npt
 
 from svmatlas.engine.compiled import entry, owner
 from svmatlas.engine.doubledouble import two_prod
-from svmatlas.engine.layers import mix
+from svmatlas.engine.names import mix
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

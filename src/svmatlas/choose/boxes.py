@@ -37,7 +37,7 @@ from svmatlas.choose.overlay import FoldMap, Overlay, make_fold, make_judge, ove
 from svmatlas.choose.scoring import Score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
 from svmatlas.data.problem import Bounds, make_region
-from svmatlas.engine.facet import NORM, WEIGHT
+from svmatlas.engine.workspace import NORM, WEIGHT
 from svmatlas.support.progress import show
 from svmatlas.support.stopping import Limit, Stopped
 from svmatlas.support.threads import make_pool

@@ -13,9 +13,9 @@ import numpy.typing as npt
 
 from svmatlas.choose.curves import ZERO
 from svmatlas.data.problem import Problem, check_bounds, make_region
-from svmatlas.engine.facet import INSIDE, MARGIN, OUTSIDE, WEIGHT, L
 from svmatlas.engine.guess import guess
-from svmatlas.engine.layers import EngineError
+from svmatlas.engine.tile import EngineError
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, WEIGHT, L
 from svmatlas.models.solve import Solution, is_doubtful, solve
 from svmatlas.models.svc import solve_at
 from svmatlas.models.walk import Walker, line_across, line_between

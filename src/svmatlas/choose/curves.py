@@ -27,10 +27,12 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.data.problem import Bounds, Problem, make_region, make_tile
+from svmatlas.engine.arena import before_in
+from svmatlas.engine.clipping import CLOSED
 from svmatlas.engine.compiled import entry, kernel
-from svmatlas.engine.facet import CUT, Region
-from svmatlas.engine.layers import Facets, before_in, mix
-from svmatlas.engine.polygon import CLOSED
+from svmatlas.engine.names import mix
+from svmatlas.engine.tile import Facets
+from svmatlas.engine.workspace import CUT, Region
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]

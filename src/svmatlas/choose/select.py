@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from importlib import import_module
 from numbers import Real
 from typing import Any
 
@@ -127,6 +128,23 @@ class Selection:
         none = np.any(np.all(counts == 0, axis=1), axis=1)  # no row of a fold is right: it is not explored
         scores[held] = np.where(none[:, None], np.nan, overlay.fold_scores(counts))
         return scores
+
+    def page(self, path: Any, frontier: Any = None, *, title: str | None = None) -> None:
+        """Write the score over the plane as one HTML file to look at: its best cells, the bound, and a grid on top.
+
+        For the models themselves, give the selection to :meth:`svmatlas.Atlas.page`.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file to write.
+        frontier : Frontier, optional
+            Made by :func:`svmatlas.roc_frontier`.
+        title : str, optional
+            What the page is called.
+
+        """
+        import_module("svmatlas.show.pages").write_selection(self, path, frontier, title)  # called by name: it builds on this
 
 
 def select(

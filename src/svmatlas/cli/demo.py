@@ -1,4 +1,4 @@
-"""``svmatlas demo``: a tour on the breast-cancer data of scikit-learn, with four pictures.
+"""``svmatlas demo``: a tour on the breast-cancer data of scikit-learn, with a page to look at and four pictures.
 
 The whole quadrant of costs and its certificate; then the exact best costs by 5-fold cross-validation, beside what a grid
 search and ``class_weight="balanced"`` find on the same folds.
@@ -29,12 +29,13 @@ def run(folder: Path, progress: bool = True) -> None:
     from svmatlas.show.displays import use_files
 
     use_files()
-    X, y = load_breast_cancer(return_X_y=True)
-    X = StandardScaler().fit_transform(X)
+    cancer = load_breast_cancer()
+    X, y = StandardScaler().fit_transform(cancer.data), cancer.target
+    print(f"The map to look at will be {folder / 'map.html'}: open it in a browser when this is done.\n")
     print(f"Breast cancer: {X.shape[0]} rows, {X.shape[1]} features, standardised; {np.sum(y == 1)} benign (positive).\n")
     print("1. Every linear SVM there is on these data: all costs (C+, C-) from 0 to infinity.", flush=True)
     begin = time.perf_counter()
-    atlas = svmatlas.explore(X, y, n_jobs=-1, progress=progress)
+    atlas = svmatlas.explore(X, y, n_jobs=-1, progress=progress, feature_names=list(map(str, cancer.feature_names)))
     print(f"   {atlas.n_facets:,} facets in {atlas.n_layers} layers, {time.perf_counter() - begin:.1f} s.\n")
     print("2. The certificate that nothing is missing and everything is optimal:", flush=True)
     print("   " + str(atlas.validate(progress=progress, n_jobs=-1)).replace("\n", "\n   ") + "\n")
@@ -42,7 +43,10 @@ def run(folder: Path, progress: bool = True) -> None:
     begin = time.perf_counter()
     selection = svmatlas.select(X, y, cv=5, n_jobs=-1, progress=progress)
     _compare(selection, y, time.perf_counter() - begin)
-    print(f"\n4. Pictures in {folder}:", flush=True)
+    print(f"\n4. The page and pictures in {folder}:", flush=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    atlas.page(folder / "map.html", selection, title="Breast cancer: every linear SVM there is")
+    print(f"   {'map.html':14} all of this to zoom and to click: open it in a browser", flush=True)
     _draw(folder, atlas, selection)
 
 
@@ -64,7 +68,6 @@ def _compare(selection: svmatlas.Selection, y: Any, seconds: float) -> None:
 def _draw(folder: Path, atlas: svmatlas.Atlas, selection: svmatlas.Selection) -> None:
     from svmatlas.show.displays import AlphaDisplay, AtlasDisplay, SelectionDisplay
 
-    folder.mkdir(parents=True, exist_ok=True)
     pictures: dict[str, tuple[str, Any]] = {
         "map.png": ("rows on the margin over all costs", AtlasDisplay.from_atlas(atlas, color_by="margin_size")),
         "triangle.png": (

@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ import numpy as np
 
 import svmatlas
 from svmatlas.cli.tables import FORMATS, DataError, Table, Wanted, read_table
-from svmatlas.data.columns import standardize_columns
+from svmatlas.data.columns import match_names, standardize_columns
+from svmatlas.support.progress import make_bar
 from svmatlas.support.writing import check_goal, replacing
 
 OK, NO, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
@@ -31,8 +32,10 @@ EPILOG = """\
 examples:
   svmatlas explore data.csv --label sick --standardize -o data.atlas
   svmatlas validate data.atlas
+  svmatlas certify data.atlas --data data.csv --label sick
   svmatlas at data.atlas --costs 2 0.5 --predict new.csv
   svmatlas plot data.atlas -o map.png --scale triangle
+  svmatlas page data.atlas --data new.csv --label sick -o map.html
   svmatlas select data.csv --cv 5 --scoring f1 --json
   svmatlas ray data.csv --ratio 3 | head
 
@@ -98,7 +101,16 @@ def make_parser() -> argparse.ArgumentParser:
     _add_ray(add(_ray, "ray", "the exact path along C+ = ratio C-", "svmatlas ray data.csv --ratio 3"))
     _add_select(add(_select, "select", "the exact best costs", "svmatlas select data.csv --cv 5 --scoring f1"))
     _add_plot(add(_plot, "plot", "draw a map", "svmatlas plot data.atlas -o map.png --scale triangle"))
-    _add_validate(add(_validate, "validate", "prove that a map is right", "svmatlas validate data.atlas"))
+    _add_page(add(_page, "page", "the map as one HTML file to look at", "svmatlas page data.atlas -o map.html"))
+    _add_validate(add(_validate, "validate", "check a map, quickly", "svmatlas validate data.atlas"))
+    _add_certify(
+        add(
+            _certify,
+            "certify",
+            "prove that a map is right for the data as given",
+            "svmatlas certify data.atlas --data data.csv",
+        )
+    )
     add(_compile, "compile", "compile all kernels now, not at their first use", "svmatlas compile")
     add(_demo, "demo", "a tour on the breast-cancer data", "svmatlas demo").add_argument(
         "-o", "--output", default="demo", metavar="DIR", help="where the pictures go (default: demo)"
@@ -178,11 +190,31 @@ def _add_plot(command: argparse.ArgumentParser) -> None:
     command.add_argument("--dpi", type=float, default=150, help="dots per inch (default: 150)")
 
 
+def _add_page(command: argparse.ArgumentParser) -> None:
+    _add_map(command)
+    command.add_argument("-o", "--output", required=True, metavar="FILE", help="HTML file to write")
+    command.add_argument("--data", metavar="DATA", help="held-out rows with labels, for confusion matrices and scores")
+    command.add_argument("--label", metavar="COL", help="column of labels in DATA by name or number (default: the last)")
+    command.add_argument("--format", choices=FORMATS, help="of DATA (default: by its suffix or content)")
+    command.add_argument(
+        "--region", nargs=4, type=float, metavar=("P0", "P1", "Q0", "Q1"), help="only facets that meet these costs"
+    )
+    command.add_argument("--title", help="what the page is called (default: the name of the map)")
+
+
 def _add_validate(command: argparse.ArgumentParser) -> None:
     _add_map(command)
     command.add_argument(
         "--costs", type=int, default=1000, metavar="N", help="random costs to measure gaps at (default: 1000)"
     )
+    command.add_argument("-j", "--jobs", type=int, metavar="N", help="threads; -1 for all cores (default: 1)")
+
+
+def _add_certify(command: argparse.ArgumentParser) -> None:
+    _add_map(command)
+    command.add_argument("--data", metavar="DATA", help="the data that the map was made of (default: the rows in the map)")
+    command.add_argument("--label", metavar="COL", help="column of labels by name or number (default: the last)")
+    command.add_argument("--format", choices=FORMATS, help="of DATA (default: by its suffix or content)")
     command.add_argument("-j", "--jobs", type=int, metavar="N", help="threads; -1 for all cores (default: 1)")
 
 
@@ -317,9 +349,47 @@ def _plot(arguments: argparse.Namespace) -> int:
     return OK
 
 
+def _page(arguments: argparse.Namespace) -> int:
+    check_goal(arguments.output)
+    atlas = svmatlas.load(arguments.map)
+    held_out = _held_out(arguments, atlas) if arguments.data else {}
+    atlas.page(
+        arguments.output, region=_pairs(arguments.region), title=arguments.title or Path(arguments.map).stem, **held_out
+    )
+    _report(arguments, {"page": arguments.output, "facets": atlas.n_facets}, f"written to {arguments.output}")
+    return OK
+
+
+def _held_out(arguments: argparse.Namespace, atlas: svmatlas.Atlas) -> dict[str, Any]:
+    """Rows and labels of a file, columns in the order of the map."""
+    table = _read(arguments)
+    X, names, y = table.X, atlas.columns.names, np.asarray(table.y)
+    with _about(arguments.data):
+        if names is not None and table.names is not None:
+            X = X[:, match_names(names, table.names)]
+    if np.isin(y, atlas.classes_).all():
+        return {"X_test": X, "y_test": y}
+    raise DataError(f"{arguments.data}: labels are not those of the map, {atlas.classes_[0]} and {atlas.classes_[1]}")
+
+
 def _validate(arguments: argparse.Namespace) -> int:
     atlas = svmatlas.load(arguments.map)
     report = atlas.validate(n_costs=arguments.costs, progress=_progress(arguments), n_jobs=arguments.jobs)
+    _report(arguments, vars(report), str(report))
+    return OK if report.ok else NO
+
+
+def _certify(arguments: argparse.Namespace) -> int:
+    table = None if arguments.data is None else _read(arguments)
+    X, y = (None, None) if table is None else (table.X, table.y)
+    bar: Any = make_bar(" facets") if _progress(arguments) else nullcontext()
+    with bar as shown, _about(arguments.data or arguments.map):
+
+        def advance(done: int, total: int) -> None:
+            shown.total = total
+            shown.update(done - shown.n)
+
+        report = svmatlas.certify(arguments.map, X, y, progress=advance if shown is not None else None, n_jobs=arguments.jobs)
     _report(arguments, vars(report), str(report))
     return OK if report.ok else NO
 

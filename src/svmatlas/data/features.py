@@ -34,6 +34,9 @@ Flags = npt.NDArray[np.bool_]
 RANK_TOLERANCE = 2.0**-50
 """Singular values (of rows scaled to length 1) below this times the larger dimension times the largest are rounding errors."""
 
+NO_PART = 2.0**-40
+"""A part of a column, of length 1, in a direction of length 1: below this (1e-12) it is the rounding of the direction."""
+
 WILD = 1e30
 """A condition of the rows beyond which products of a few entries would leave the range of doubles."""
 
@@ -66,6 +69,9 @@ class Features:
     origin: Ints  # (m,) the user's row of each distinct row
     factor: Floats | None  # (m, r) the engine's rows of the distinct rows; None if they are the user's own
     X: Any  # (m, d) the user's distinct rows, if the engine's are others with these inner products
+    turn: Floats | None = (
+        None  # (d + 1, r) orthonormal: the user's rows times this are the engine's; None if they are not made so
+    )
 
     @property
     def linear(self) -> bool:
@@ -116,6 +122,9 @@ class Features:
         if self.factor is None:
             full, d = np.ldexp(beta, self.exponent), self.n_features
             return full[:, :d], full[:, d] * self.bias if self.bias else np.zeros(len(full))
+        if self.turn is not None:
+            full, d = np.ldexp(beta @ self.turn.T, self.exponent), self.n_features
+            return full[:, :d], full[:, d] * self.bias if self.bias else np.zeros(len(full))
         z = self._expand(beta)
         short = beta @ self.factor.T - self.scores(z @ self.X, self.bias**2 * z.sum(axis=1))
         q, r = self._split
@@ -129,6 +138,8 @@ class Features:
         """
         if self.factor is None:
             return np.ldexp(_augment(X.toarray() if issparse(X) else X, self.bias), self.exponent)
+        if self.turn is not None:
+            return np.ldexp(_augment(X.toarray() if issparse(X) else X, self.bias), self.exponent) @ self.turn
         unit = np.eye(self.factor.shape[1])
         if not self.linear:
             return np.ascontiguousarray(self.decide(X, self.expand(unit)).T)
@@ -203,6 +214,7 @@ class Rows(NamedTuple):
     rows: Floats  # (m, r)
     rank: int
     kappa: float  # their condition
+    turn: Floats | None = None  # (d, r) orthonormal, what was multiplied with to get them
 
 
 def make_features(X: Any, kernel: Kernel, bias: float, origin: Ints) -> tuple[Features, Rows]:
@@ -222,7 +234,8 @@ def make_features(X: Any, kernel: Kernel, bias: float, origin: Ints) -> tuple[Fe
     _check_sizes("rows", np.abs(own).max(axis=1, initial=0.0))
     made = _full_rank(own, d if wide else 0)
     factored = wide or made.rows is not own
-    return Features(kernel, bias, d, exponent, origin, made.rows if factored else None, X if factored else None), made
+    factor, kept = (made.rows, X) if factored else (None, None)
+    return Features(kernel, bias, d, exponent, origin, factor, kept, made.turn), made
 
 
 def _from_kernel(X: Any, kernel: Kernel, bias: float, origin: Ints) -> tuple[Features, Rows]:
@@ -300,7 +313,7 @@ def _full_rank(rows: Floats, wide: int) -> Rows:
     independent to exact arithmetic.
     """
     n, d = rows.shape
-    new = rows
+    new, turn = rows, None
     sizes = np.linalg.svd(rows, compute_uv=False)
     rank, least = min(n, d), RANK_TOLERANCE * max(n, d, wide)
     if n == 0 or d == 0 or not sizes[-1] > least * sizes[0]:
@@ -310,12 +323,40 @@ def _full_rank(rows: Floats, wide: int) -> Rows:
         if not wide:
             _check_scales(rows, rank)
         if rank < d and (wide or rank_of(rows) != rank):
-            new = np.ascontiguousarray(rows @ directions[:rank].T)
+            turn = None if wide else _complement(_vanishing(rows, d - rank))
+            new = np.ascontiguousarray(rows @ (directions[:rank].T if turn is None else turn))
             sizes = np.linalg.svd(new, compute_uv=False)
     kappa = float(sizes[0] / max(sizes[rank - 1], np.finfo(float).tiny)) if rank else 1.0
     if kappa > WILD:
         raise ValueError(f"rows of X and the bias differ in scale by a factor of {kappa:.0e}: standardise the features")
-    return Rows(new, rank, kappa)
+    return Rows(new, rank, kappa, turn)
+
+
+def _vanishing(rows: Floats, count: int) -> Floats:
+    """The directions (d, count) in which all rows are zero up to rounding, each of the columns that it is made of alone.
+
+    They are found from columns of length 1. A column that has a part in them of the size of rounding has none.
+    """
+    length = np.linalg.norm(rows, axis=0)
+    length[length == 0.0] = 1.0
+    _, _, directions = np.linalg.svd(rows / length, full_matrices=True)
+    last = directions[-count:]
+    last = np.where(np.abs(last) <= NO_PART, 0.0, last) / length
+    return np.ascontiguousarray(last.T)
+
+
+def _complement(directions: Floats) -> Floats:
+    """Orthonormal columns (d, d - k) that are orthogonal to given ones (d, k).
+
+    A column in which all of these are zero is left as it is. A rotation of all columns would put rounding errors of the large
+    ones into the small ones: where scales differ by 10^7, that leaves models with a gap of 1e-2.
+    """
+    d, k = directions.shape
+    order = np.argsort(-np.abs(directions).max(axis=1), kind="stable")
+    q, _ = np.linalg.qr(directions[order], mode="complete")
+    turned = np.empty((d, d - k))
+    turned[order] = q[:, k:]
+    return turned
 
 
 def _check_entries(rows: Floats) -> None:

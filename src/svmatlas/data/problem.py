@@ -28,7 +28,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from svmatlas.data.columns import Columns, check_names, column_names, standardize_columns
 from svmatlas.data.features import Features, lift, make_features
 from svmatlas.data.kernels import Kernel, check_gram, make_kernel
-from svmatlas.engine.facet import CUT, NORM, WEIGHT, Data, L, P, Q, Region
+from svmatlas.engine.workspace import CUT, NORM, WEIGHT, Data, L, P, Q, Region
 from svmatlas.support.messages import shown
 from svmatlas.support.threads import limit_blas
 

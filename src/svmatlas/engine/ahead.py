@@ -81,8 +81,8 @@ def compiled_kernels() -> list[Any]:
 
 
 def compile_kernels(explore: bool = False, backwards: bool = False) -> None:
-    """Compile kernels, or load what is compiled, from the beginning of the list or from its end."""
-    kernels = read_kernels(explore)
+    """Compile kernels, or load what is compiled, from the beginning of the list or from its end; none that cannot be kept."""
+    kernels = [] if compiled.UNCOMPILED or compiled.PLAIN else read_kernels(explore)
     for entry, kinds in reversed(kernels) if backwards else kernels:
         entry.compile(kinds)
 

@@ -27,13 +27,14 @@ from functools import cache, wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 import llvmlite
 import numba
 import numpy as np
 from numba import config, njit
 from numba.extending import intrinsic
+
+from svmatlas.support.writing import replacing
 
 try:
     if os.environ.get("SVMATLAS_PLAIN"):
@@ -136,7 +137,7 @@ class _Store:
         with suppress(OSError):
             stamp = _stamp(self.module)
             paths = [path for folder in _folders(self.source) for path in folder.glob(f"{self.name}-*.nbc")]
-            return any(_cut(path.read_bytes())[0] == stamp for path in paths)
+            return any(_head(path) == stamp for path in paths)
         return False
 
     def save(self, kind: str, data: bytes) -> None:
@@ -153,19 +154,14 @@ class _Store:
         self._warn(why)
 
     def _write(self, path: Path, data: bytes) -> None:
-        """Write a file whole or not at all. Whoever may read the source may read kernels beside it, whatever the umask."""
-        shared = path.parent.parent == self.source.parent
+        """Write a file. Whoever may read the source may read kernels beside it, whatever the umask."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        draft = path.with_name(f"{path.name}.{uuid4().hex[:16]}")
-        try:
+        with replacing(path) as draft:
             draft.write_bytes(data)
-            if shared:
+            if path.parent.parent == self.source.parent:
                 draft.chmod(self.source.stat().st_mode & 0o666)
                 with suppress(OSError):  # of another owner
                     path.parent.chmod(self.source.parent.stat().st_mode & 0o777)
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
 
     def _warn(self, why: str) -> None:
         """Say that other processes will have to compile again; once."""
@@ -177,6 +173,12 @@ class _Store:
                 RuntimeWarning,
                 stacklevel=2,
             )
+
+
+def _head(path: Path) -> bytes:
+    """The stamp of a file."""
+    with path.open("rb") as file:
+        return file.read(32)
 
 
 def _cut(data: bytes) -> tuple[bytes, bytes, bytes]:

@@ -14,9 +14,10 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.engine.facet import INSIDE, MARGIN, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, Data, Region
-from svmatlas.engine.polygon import ASK_PENCIL, ASK_SIGN, TIE_LOSS, TIE_SHRINK
+from svmatlas.engine.predicates import ASK_PENCIL, ASK_SIGN
 from svmatlas.engine.residues import solve_integer
+from svmatlas.engine.tie_test import TIE_LOSS, TIE_SHRINK
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, Data, Region
 from svmatlas.support.stopping import NEVER, Limit
 
 Line = tuple[int, int, int]

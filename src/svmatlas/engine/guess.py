@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 
 from svmatlas.engine.compiled import entry
-from svmatlas.engine.facet import INSIDE, MARGIN, OUTSIDE, WEIGHT, Data
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, WEIGHT, Data
 from svmatlas.support.stopping import NEVER, Limit
 
 Floats = npt.NDArray[np.float64]

@@ -7,7 +7,9 @@ import numpy.typing as npt
 
 from svmatlas.engine.compiled import caller
 from svmatlas.engine.exact import ExactFacet, ExactProblem
-from svmatlas.engine.facet import (
+from svmatlas.engine.facet import drift_of, take_up
+from svmatlas.engine.refinement import refine
+from svmatlas.engine.workspace import (
     ALPHA,
     ALPHA_HI,
     BETA,
@@ -21,11 +23,8 @@ from svmatlas.engine.facet import (
     SIZE,
     Data,
     Region,
-    drift_of,
     make_space,
     make_task,
-    refine,
-    take_up,
 )
 
 Floats = npt.NDArray[np.float64]

@@ -17,24 +17,12 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from svmatlas.engine.arena import CROWDED, FAR, OPEN, TIE, UNSURE, facet_of, states_of
 from svmatlas.engine.compiled import caller, entry, kernel, owner
-from svmatlas.engine.facet import CUT, Region
-from svmatlas.engine.layers import (
-    CROWDED,
-    FAR,
-    OPEN,
-    TIE,
-    UNSURE,
-    Engine,
-    Facets,
-    Words,
-    corner_of_triangle,
-    facet_of,
-    key_of,
-    number_names,
-    states_of,
-)
-from svmatlas.engine.polygon import THIN, is_far, is_suspect
+from svmatlas.engine.names import corner_of_triangle, key_of, number_names
+from svmatlas.engine.tie_test import THIN, is_far, is_suspect
+from svmatlas.engine.tile import Engine, Facets
+from svmatlas.engine.workspace import CUT, Region, Words
 from svmatlas.support.stopping import NEVER, Limit, Stopped
 
 Floats = npt.NDArray[np.float64]

@@ -39,7 +39,7 @@ class _Counted(types.StructRef):
     """A record whose references are counted."""
 
 
-def _make_counted(fields: Any, memory: Any) -> Any:
+def _make_counted(fields, memory):
     """Code that makes such a record: numba has no loop over the names of fields."""
     kind = _Counted(list(zip(fields.fields, map(types.unliteral, fields.types), strict=True)))
     lines = [f"    record.{name} = fields.{name}" for name in fields.fields]

@@ -16,8 +16,15 @@ import numpy.typing as npt
 from svmatlas.engine.compiled import caller, kernel
 from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.exact import ExactFacet, ExactProblem
-from svmatlas.engine.facet import (
+from svmatlas.engine.facet import dot, drift_of, length_of, solve_derivatives, take_up
+from svmatlas.engine.mesh import Split
+from svmatlas.engine.predicates import NO_CODE, cross_dd, minor_dd
+from svmatlas.engine.refinement import dot_dd, refine
+from svmatlas.engine.scores import score_all, weights_at
+from svmatlas.engine.tie_test import THIN, measure_corners
+from svmatlas.engine.workspace import (
     BETA,
+    BETA_DERIVATIVE,
     BETA_HI,
     BETA_LO,
     CODE,
@@ -31,25 +38,13 @@ from svmatlas.engine.facet import (
     REFINED,
     SCORES,
     SCRATCH,
-    SWAY_BETA,
     TARGET_LO,
     Data,
     L,
     Region,
-    dot,
-    dot_dd,
-    drift_of,
-    length_of,
     make_space,
     make_task,
-    refine,
-    score_all,
-    solve_sway,
-    take_up,
-    weights_at,
 )
-from svmatlas.engine.mesh import Split
-from svmatlas.engine.polygon import NO_CODE, THIN, cross_dd, measure_corners, minor_dd
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -79,7 +74,7 @@ def _sharpen(task):
     """Maps in double-double and their derivatives by the jitter; False if the rows are too badly conditioned."""
     if task.counts[REFINED] == 0:
         refine(task)
-        solve_sway(task)
+        solve_derivatives(task)
     return task.counts[REFINED] == 1
 
 
@@ -90,7 +85,7 @@ def _remove_jitter(task):
         return False
     for c in range(3):
         for j in range(task.column.shape[2]):
-            high, low, moved = task.column[BETA_HI, c, j], task.column[BETA_LO, c, j], task.column[SWAY_BETA, c, j]
+            high, low, moved = task.column[BETA_HI, c, j], task.column[BETA_LO, c, j], task.column[BETA_DERIVATIVE, c, j]
             task.column[BETA, c, j] = (high - moved) + low
         task.bound[LENGTH, c] = length_of(task.column[BETA, c])
     return True
@@ -103,7 +98,7 @@ def _score_without(task, i, c, precise):
         return dot(task.rows[i], task.column[BETA, c])
     high, low = dot_dd(task, i, c)
     target = 1.0 if c == L else 0.0
-    return ((high - target) + (low - dot(task.rows[i], task.column[SWAY_BETA, c]))) + target
+    return ((high - target) + (low - dot(task.rows[i], task.column[BETA_DERIVATIVE, c]))) + target
 
 
 @kernel
@@ -114,7 +109,7 @@ def _is_tied(task, i, v, jitter, precise):
     for c in range(3):
         left += abs(_score_without(task, i, c, precise) - (1.0 if c == L else 0.0)) * v[c]
         error += norm * (task.bound[ETA_DD, c] + tiny * task.bound[LENGTH, c]) * v[c]
-        moved += norm * length_of(task.column[SWAY_BETA, c]) * v[c]
+        moved += norm * length_of(task.column[BETA_DERIVATIVE, c]) * v[c]
     if error > 0.5 * TIED * moved:
         return -1
     return 1 if left <= TIED * moved else 0

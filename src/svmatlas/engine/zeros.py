@@ -17,8 +17,25 @@ import numpy as np
 
 from svmatlas.engine.compiled import entry, kernel
 from svmatlas.engine.doubledouble import UNIT
-from svmatlas.engine.facet import (
+from svmatlas.engine.facet import length_of
+from svmatlas.engine.lines import line_parts
+from svmatlas.engine.mersenne import (
+    ONE,
+    ZERO,
+    dot,
+    inverse,
+    is_orthogonal,
+    minus,
+    plus,
+    plus_times,
+    residue,
+    sum_of_two,
+    times,
+)
+from svmatlas.engine.scores import score_one
+from svmatlas.engine.workspace import (
     BETA,
+    BETA_DERIVATIVE,
     CODE,
     ENTERED,
     ETA,
@@ -36,29 +53,12 @@ from svmatlas.engine.facet import (
     SIZE,
     SLOT,
     SOLVED,
-    SWAY_BETA,
     TARGET_LO,
     WEIGHT,
     WEIGHT_LO,
     L,
     P,
     Q,
-    length_of,
-    line_parts,
-    score_one,
-)
-from svmatlas.engine.mersenne import (
-    ONE,
-    ZERO,
-    dot,
-    inverse,
-    is_orthogonal,
-    minus,
-    plus,
-    plus_times,
-    residue,
-    sum_of_two,
-    times,
 )
 
 UNKNOWN = 2
@@ -404,7 +404,7 @@ def enter_weights(t):
     """The weights at the corner entered, without jitter as words in ``system``, and what the jitter adds in the first scratch
     column; returns the error of the latter.
     """
-    words, corner, beta, sway = t.traced[t.traced.shape[0] - 1], t.parts[2], t.column[BETA], t.column[SWAY_BETA]
+    words, corner, beta, derivative = t.traced[t.traced.shape[0] - 1], t.parts[2], t.column[BETA], t.column[BETA_DERIVATIVE]
     out, error = t.column[SCRATCH, 0], 0.0
     out[:] = 0.0
     for j in range(out.size):
@@ -414,7 +414,7 @@ def enter_weights(t):
         x, y = corner[c] + v, corner[9 + c] + w  # and in all
         for j in range(out.size):
             t.system[0, j] = plus_times(t.system[0, j], words[c], t.solved[BETAS, 0, c, j])
-            out[j] += (beta[c, j] - sway[c, j]) * v + sway[c, j] * x
+            out[j] += (beta[c, j] - derivative[c, j]) * v + derivative[c, j] * x
         size, less, tiny = t.bound[LENGTH, c], t.bound[LENGTH_JITTER, c], FEW * UNIT
         error += (t.bound[ETA, c] + t.bound[ETA_JITTER, c] + tiny * size) * (abs(v) + w) + (size + less) * w
         error += (t.bound[ETA_JITTER, c] + tiny * less) * (abs(x) + y) + less * y

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.data.problem import Problem
-from svmatlas.engine.facet import NORM, WEIGHT, L, P
+from svmatlas.engine.workspace import NORM, WEIGHT, L, P
 
 if TYPE_CHECKING:
     from svmatlas.models.solve import Solution

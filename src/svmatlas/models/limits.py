@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from svmatlas.data.features import lift
 from svmatlas.engine.exact import ExactFacet, ExactProblem
-from svmatlas.engine.facet import INSIDE, MARGIN, NORM, OUTSIDE, WEIGHT, Data, Region
+from svmatlas.engine.workspace import INSIDE, MARGIN, NORM, OUTSIDE, WEIGHT, Data, Region
 from svmatlas.models.solve import STEPS, choose, solution_maps
 
 Floats = npt.NDArray[np.float64]

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from svmatlas.data.features import lift
 from svmatlas.engine.exact import ExactFacet, ExactProblem
-from svmatlas.engine.facet import INSIDE, NORM, WEIGHT, Data, L, P, Q, Region
 from svmatlas.engine.maps import affine_maps
+from svmatlas.engine.workspace import INSIDE, NORM, WEIGHT, Data, L, P, Q, Region
 from svmatlas.models.gap import beyond_rounding, relative_gap
 from svmatlas.support.stopping import NEVER, Limit
 

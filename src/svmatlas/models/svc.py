@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from svmatlas.data.features import decision_values
 from svmatlas.data.problem import MULTICLASS, Problem, check_bounds, make_problem, make_region
-from svmatlas.engine.facet import L
+from svmatlas.engine.workspace import L
 from svmatlas.models.gap import combination, user_gaps, warn_if_inaccurate
 from svmatlas.models.solve import Solution, choose, is_doubtful, solve
 from svmatlas.models.walk import state_at, states_below

@@ -23,10 +23,21 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.data.problem import Problem
+from svmatlas.engine.arena import cross, crossed, move, pull_of
+from svmatlas.engine.checking import ASK, NONE, check_corner
+from svmatlas.engine.clipping import ASKING, BROKEN, CLOSED, is_coarse, make_corner
 from svmatlas.engine.compiled import caller, kernel
 from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.exact import ExactFacet, ExactProblem, answer, rounded
-from svmatlas.engine.facet import (
+from svmatlas.engine.facet import drift_of, solve_maps
+from svmatlas.engine.guess import guess
+from svmatlas.engine.lines import tabulate_margin
+from svmatlas.engine.pencil import ALL, find_pencil
+from svmatlas.engine.predicates import FIRST, NO_CODE
+from svmatlas.engine.record import make_memory, make_record
+from svmatlas.engine.refinement import refine
+from svmatlas.engine.tile import impossible, more_answers
+from svmatlas.engine.workspace import (
     AXES,
     BETA,
     CHECKED,
@@ -55,30 +66,9 @@ from svmatlas.engine.facet import (
     Q,
     Region,
     Space,
-    drift_of,
     make_space,
     make_task,
-    refine,
-    solve_maps,
-    tabulate_margin,
 )
-from svmatlas.engine.guess import guess
-from svmatlas.engine.layers import cross, crossed, impossible, more_answers, move, pull_of
-from svmatlas.engine.polygon import (
-    ALL,
-    ASK,
-    ASKING,
-    BROKEN,
-    CLOSED,
-    FIRST,
-    NO_CODE,
-    NONE,
-    check_corner,
-    find_pencil,
-    is_coarse,
-    make_corner,
-)
-from svmatlas.engine.record import make_memory, make_record
 from svmatlas.models.solve import smaller_costs
 from svmatlas.support.stopping import NEVER, TICK, Limit, Pace
 from svmatlas.support.threads import limit_blas

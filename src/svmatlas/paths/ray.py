@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from svmatlas.atlas.atlas import Partition
 from svmatlas.data.problem import Problem, check_bounds, make_problem, make_region
+from svmatlas.engine.arena import cross
 from svmatlas.engine.compiled import entry
-from svmatlas.engine.facet import INSIDE, MARGIN, OUTSIDE, L, P, Q, Region
 from svmatlas.engine.guess import guess
-from svmatlas.engine.layers import cross
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, L, P, Q, Region
 from svmatlas.models.gap import user_gaps, warn_if_inaccurate
 from svmatlas.models.solve import STEPS, Solution, choose, is_doubtful, is_far, solve
 from svmatlas.models.walk import Steps, Walker, line_across, line_between, state_at, states_below, tidy

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.data.problem import DROPPED, ZERO
-from svmatlas.engine.facet import INSIDE, MARGIN, WEIGHT
 from svmatlas.engine.locate import NOWHERE
 from svmatlas.engine.maps import affine_maps
+from svmatlas.engine.workspace import INSIDE, MARGIN, WEIGHT
 from svmatlas.show.plane import INK, Plane, make_plane
 from svmatlas.show.raster import fill
 

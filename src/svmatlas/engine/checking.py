@@ -1,0 +1,298 @@
+"""Does a corner satisfy all lines? If not, which does it violate most?
+
+Score lines are filtered in single precision first, then in doubles with error bounds; what both leave open is listed and
+decided by the predicate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svmatlas.engine.compiled import kernel
+from svmatlas.engine.doubledouble import UNIT
+from svmatlas.engine.facet import sign_points
+from svmatlas.engine.lines import is_anchored, table_row
+from svmatlas.engine.neighbourhood import GROWN, UNIT_32, is_in_ball
+from svmatlas.engine.predicates import cross_anchored, sign_at_corner, structural_points, value_at_corner
+from svmatlas.engine.scores import cosines, score_all, score_one, score_tied, weights_at
+from svmatlas.engine.workspace import (
+    ANCHOR,
+    CHECKED,
+    CODE,
+    COSINES,
+    ETA,
+    ETA_DERIVATIVE,
+    FOLDED,
+    LENGTH,
+    LENGTH_DERIVATIVE,
+    MEMBER,
+    N_CORNERS,
+    N_LISTED,
+    N_NEAR,
+    NORM,
+    OUTSIDE,
+    PENCIL,
+    PER_NORM,
+    REAL,
+    SCORES,
+    SCRATCH,
+    SIGNS,
+    SIZE,
+    SLOT,
+    SURPLUS,
+    TARGET_LO,
+    TIED,
+    P,
+    Q,
+)
+from svmatlas.engine.zeros import UNKNOWN, enter_corner, enter_weights, sign_of_score, solve_words
+
+NONE, ASK, ALL_CLEAR = -1, -2, -3
+"""Answers of a check that names no line: the corner is good; it has questions; it is good, and no score is so close to its
+line as the jitter is. (Sides are never named.)"""
+
+
+@kernel
+def list_line(t, code):
+    """Put a line on the list of those to be looked at again."""
+    t.listed[t.tally[N_LISTED]] = code
+    t.tally[N_LISTED] += 1
+
+
+@kernel
+def _weigh(t, code, value, bound, size, worst, least):
+    """List a line that is not certainly positive, or if it is certainly negative take it if it is the worst, in its size."""
+    if not value < -bound:
+        list_line(t, code)
+    elif value < least * size:
+        return code, value / size
+    return worst, least
+
+
+@kernel
+def _leave_out(t, j, where, signs, score):
+    """Points whose lines are not to be checked at corner j: those of M, and those of its two edges."""
+    n, member = t.tally[N_CORNERS], t.members[MEMBER, : t.counts[SIZE]]
+    for k in range(member.size):
+        place = where[member[k]]
+        if 0 <= place < score.size:
+            score[place] = np.inf
+    for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
+        place = where[code >> 1] if code >= 0 else -1
+        if 0 <= place < score.size:
+            score[place] = np.inf * signs[place]
+
+
+@kernel
+def score_error(t, v):
+    """Error bound of scores at a corner: a part for each unit of a row's length, and a fixed part."""
+    tiny = (t.columns.shape[0] + 6) * UNIT
+    per_norm = 0.0
+    for c in range(3):
+        size, d = t.bound[LENGTH, c], v[3 + c]
+        per_norm += (t.bound[ETA, c] + tiny * size) * (v[c] + d) + size * d
+    return per_norm, 8.0 * UNIT * v[2] + 2.0 * v[5]
+
+
+@kernel
+def _check_scores(t, j):
+    """A score line that corner j violates, or NONE; undecided ones are listed."""
+    v = t.corner[0, j]
+    per_norm, fixed = score_error(t, v)
+    weights_at(t, v[0], v[1], v[2])
+    if t.counts[ANCHOR] >= 0:  # single precision would leave all tied points open
+        return _check_doubles(t, j, per_norm, fixed)
+    if is_in_ball(t, v[2], per_norm + fixed / t.shortest):
+        return _check_singles(t, j, t.near_unit, t.near_single, t.near_points, t.near_slot, t.counts[N_NEAR], per_norm, fixed)
+    sign_points(t)
+    return _check_singles(t, j, t.unit, t.single, t.all_points, t.all_points, t.state.size, per_norm, fixed)
+
+
+@kernel
+def _check_singles(t, j, unit, single, points, slot, n, per_norm, fixed):
+    """The line of the first n of some points that corner j violates most. Doubles are asked what single precision leaves open.
+
+    With x = |x| e and beta = |beta| b the score is beyond its bound if e.b is by as much, divided by |x||beta|. That product
+    of vectors of length 1 is good to d + 4 units; the bound adds its own rounding, and that of the difference.
+    """
+    cosine, signs, inverse = single[COSINES, :n], single[SIGNS], single[PER_NORM]
+    length = cosines(t, unit, t.column[SCRATCH, 0], cosine)
+    if not per_norm < length:  # all is open
+        return _check_doubles(t, j, per_norm, fixed)
+    _leave_out(t, j, slot, signs, cosine)
+    v, jitter = t.corner[0, j, 2], t.jitter
+    target, a, b = margin_in_single(t, v, length, per_norm, fixed)
+    surplus = single[FOLDED, :n]
+    short, beyond = _count_short(cosine, signs, inverse, target, a, b, surplus)
+    if short == 0:
+        return ALL_CLEAR
+    if MANY * (short - beyond) > n:
+        return _check_doubles(t, j, per_norm, fixed)
+    worst, least = NONE, 0.0
+    for place in range(n):
+        if surplus[place] > 0:
+            continue
+        s, bound = signs[place] * (cosine[place] - target * inverse[place]), a + b * inverse[place]
+        i = points[place]
+        code, norm = 2 * i + (0 if t.state[i] == OUTSIDE else 1), t.point[NORM, i]
+        if s < -bound:
+            if s * length < least:
+                worst, least = code, s * length
+            continue
+        value, limit = score_one(t, i) - (v + jitter * t.point[TARGET_LO, i] * v), norm * per_norm + fixed
+        value *= signs[place]
+        if not value > limit:
+            worst, least = _weigh(t, code, value, limit, norm, worst, least)
+    return worst
+
+
+@kernel
+def margin_in_single(t, l, length, per_norm, fixed):
+    """Cosine of a point of length 1 on the margin, and its error: a fixed part, and a part for each unit of 1 / |x|."""
+    a = np.float32(GROWN * ((t.columns.shape[0] + 8) * UNIT_32 + per_norm / length))
+    return np.float32(l / length), a, np.float32(GROWN * (8.0 * UNIT_32 * l + fixed) / length)
+
+
+@kernel
+def _count_short(cosine, signs, inverse, target, a, b, surplus):
+    """How many lines are not certainly positive, and how many certainly negative; by how much they exceed their bounds."""
+    short, beyond = np.int32(0), np.int32(0)  # as wide as what is compared
+    for i in range(cosine.size):
+        s, bound = signs[i] * (cosine[i] - target * inverse[i]), a + b * inverse[i]
+        surplus[i] = s - bound
+        short = np.int32(short + (not surplus[i] > 0))
+        beyond = np.int32(beyond + (s < -bound))
+    return short, beyond
+
+
+MANY = 8
+"""Where more than one in so many lines is open, doubles are asked about all at once."""
+
+
+@kernel
+def _check_doubles(t, j, per_norm, fixed):
+    """The same for all points, in doubles alone."""
+    sign_points(t)
+    state, norm, low = t.state, t.point[NORM], t.point[TARGET_LO]
+    score, signs, target, jitter = t.score[SCORES], t.single[SIGNS], t.corner[0, j, 2], t.jitter
+    score_all(t, score)
+    _leave_out(t, j, t.all_points, signs, score)
+    _settle_tied(t, j, score)
+    worst, least = NONE, 0.0
+    for i in range(state.size):
+        s = signs[i] * (score[i] - (target + jitter * low[i] * target))
+        bound = norm[i] * per_norm + fixed
+        if not s > bound:
+            worst, least = _weigh(t, 2 * i + (0 if state[i] == OUTSIDE else 1), s, bound, norm[i], worst, least)
+    return worst
+
+
+@kernel
+def _settle_tied(t, j, score):
+    """At a corner of two tied lines of an anchored facet: give tied points that doubles resolve there a score that says so."""
+    n = t.tally[N_CORNERS]
+    a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
+    if not (is_anchored(t, a) and is_anchored(t, b)):
+        return
+    v0, v1, v2, d0, d1, d2 = cross_anchored(t, a, b)
+    tiny = (t.columns.shape[0] + 6) * UNIT
+    size_p, size_q, size_l = t.bound[LENGTH, P], t.bound[LENGTH, Q], t.bound[REAL, LENGTH_DERIVATIVE]
+    per_norm = (t.bound[ETA, P] + tiny * size_p) * (abs(v0) + d0) + size_p * d0
+    per_norm += (t.bound[ETA, Q] + tiny * size_q) * (abs(v1) + d1) + size_q * d1
+    per_norm += (t.bound[REAL, ETA_DERIVATIVE] + tiny * size_l) * (v2 + d2) + size_l * d2
+    tied = t.score[TIED, : score.size]
+    score_tied(t, v0, v1, v2, tied)
+    axis, norm, low, anchor, v = t.axis, t.point[NORM], t.point[TARGET_LO], t.counts[ANCHOR], t.corner[0, j, 2]
+    for i in range(score.size):
+        s = tied[i] - low[i] * v2
+        sure = (axis[i] == anchor) & (abs(s) > norm[i] * per_norm + abs(low[i]) * (d2 + 4.0 * UNIT * v2))
+        # Far beyond all bounds, in the order of how far: the line violated most is still that
+        score[i] = (score[i] if abs(score[i]) == np.inf else v + s * TOLD_APART) if sure else score[i]
+
+
+TOLD_APART = 1e60
+"""Factor on scores that are resolved: jitter, 1e-13 or less, becomes large against all bounds."""
+
+
+@kernel
+def _surplus(table, first, end, v):
+    """By how much lines of the table exceed their error bounds at a corner, in a loop without branches."""
+    h0, h1, h2, out = table[0, first:end], table[1, first:end], table[2, first:end], table[SURPLUS, first:end]
+    e0, e1, e2 = table[3, first:end], table[4, first:end], table[5, first:end]
+    v0, v1, v2, d0, d1, d2, u = v[0], v[1], v[2], v[3], v[4], v[5], 4.0 * UNIT
+    for k in range(out.size):
+        bound = abs(h0[k]) * (d0 + u * v0) + abs(h1[k]) * (d1 + u * v1) + abs(h2[k]) * (d2 + u * v2)
+        bound += e0[k] * (v0 + d0) + e1[k] * (v1 + d1) + e2[k] * (v2 + d2)
+        out[k] = h0[k] * v0 + h1[k] * v1 + h2[k] * v2 - bound
+
+
+@kernel
+def _count_not_positive(values):
+    count = 0
+    for k in range(values.size):
+        count += not values[k] > 0.0
+    return count
+
+
+@kernel
+def _check_few(t, j):
+    """The same for the lines of M and of the pencil, but for the two edges of the corner."""
+    worst, least = NONE, 0.0
+    table, v, n = t.table, t.corner[0, j], t.tally[N_CORNERS]
+    last = table.shape[1] - 2
+    for part in range(2):
+        first = last - 2 * t.rows.shape[1] if part == 0 else last
+        end = first + 2 * t.counts[SIZE] if part == 0 else last + 2
+        _surplus(table, first, end, v)
+        surplus = table[SURPLUS, first:end]
+        for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
+            row = table_row(t, code) - first
+            if 0 <= row < surplus.size:
+                surplus[row] = np.inf
+        if _count_not_positive(surplus) == 0:
+            continue
+        for k in range(surplus.size):
+            if surplus[k] > 0.0:
+                continue
+            code = 2 * t.members[MEMBER, k >> 1] + (k & 1) if part == 0 else t.counts[PENCIL + k]
+            h = table[:, first + k]
+            s, bound, size = value_at_corner(h[0], h[1], h[2], h[3], h[4], h[5], v)
+            if not s > bound and code >= 0:
+                worst, least = _weigh(t, code, s, bound, size, worst, least)
+    return worst
+
+
+@kernel
+def check_corner(t, j):
+    """The line by which to clip since corner j is beyond it; NONE if the corner is good; ASK if that is not known."""
+    t.tally[N_LISTED] = 0
+    worst = _check_few(t, j)
+    if worst == NONE and t.counts[SIZE] < t.rank - 1:
+        worst = _check_scores(t, j)
+    if worst != NONE and worst != ALL_CLEAR:
+        return worst
+    unknown, turn, error = False, UNKNOWN, np.inf
+    many = t.tally[N_LISTED] > 4 and t.counts[SIZE] < t.rank - 1
+    a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < t.tally[N_CORNERS] else 0]
+    ends = structural_points(t, a) & structural_points(t, b) if many else 0
+    for n in range(t.tally[N_LISTED]):
+        k, sign = t.listed[n], UNKNOWN
+        if many and t.members[SLOT, k >> 1] < 0 and (ends == 0 or structural_points(t, k) & ends == 0):
+            if turn == UNKNOWN:
+                turn = enter_corner(t, a, b) if solve_words(t) else 0
+                error = enter_weights(t) if turn != 0 else np.inf
+            if turn != 0:
+                sign = sign_of_score(t, k, turn, error)
+        if sign == UNKNOWN:
+            sign = sign_at_corner(t, k, j)
+        if sign == -1:
+            return k
+        unknown = unknown or sign == UNKNOWN
+    if unknown:
+        return ASK
+    t.edge[0, CHECKED, j] = CLEAR if worst == ALL_CLEAR else 1
+    return NONE
+
+
+TAKEN, CLEAR = 2, 3
+"""In place of 1 for CHECKED: the corner is that of another facet; no score is close to its line there."""

@@ -1,0 +1,355 @@
+"""The lines that bound a facet, from its affine maps, with error bounds.
+
+A code names a line: 2 i + 1 and 2 i for the two lines of point i (score lines if i is not in M, bounds of alpha_i if it is);
+-1 - j for side j of the region. A line is h = (h_p, h_q, h_l) with h.c >= 0 on its good side. Anchored lines: see facet.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svmatlas.engine.compiled import kernel
+from svmatlas.engine.doubledouble import UNIT, UNIT_DD, dd_add, dd_mul
+from svmatlas.engine.facet import bound_derivatives, dot, length_of, length_of_pull_derivative
+from svmatlas.engine.refinement import dot_dd, target_dd, weight_dd
+from svmatlas.engine.scores import fill_score
+from svmatlas.engine.workspace import (
+    ALPHA,
+    ALPHA_DERIVATIVE,
+    ALPHA_HI,
+    ALPHA_LO,
+    ANCHOR,
+    BETA,
+    BETA_DERIVATIVE,
+    BETA_HI,
+    BETA_LO,
+    DERIVATIVE,
+    ETA,
+    ETA_DD,
+    ETA_DERIVATIVE,
+    ETA_JITTER,
+    LENGTH,
+    LENGTH_DERIVATIVE,
+    LENGTH_JITTER,
+    MEMBER,
+    N_PULL,
+    NORM,
+    OUTSIDE,
+    PENCIL,
+    PULL,
+    PULL_HI,
+    PULL_LO,
+    REAL,
+    RHO,
+    SIZE,
+    SLOT,
+    TARGET_LO,
+    WEIGHT,
+    WEIGHT_LO,
+    L,
+    P,
+    Q,
+    U,
+)
+
+
+@kernel
+def is_anchored(t, code):
+    """Is this a score line of the class that the facet is anchored to?"""
+    return code >= 0 and t.counts[ANCHOR] == t.axis[code >> 1] and t.members[SLOT, code >> 1] < 0
+
+
+@kernel
+def anchored_rest(t, i):
+    """x_i.S - r_i, and its error."""
+    norm, r = t.point[NORM, i], t.point[TARGET_LO, i]
+    tiny = (t.columns.shape[0] + 2) * UNIT
+    error = norm * (t.bound[REAL, ETA_DERIVATIVE] + tiny * t.bound[REAL, LENGTH_DERIVATIVE]) + 2.0 * UNIT * abs(r)
+    return dot(t.rows[i], t.column[BETA_DERIVATIVE, L]) - r, error
+
+
+@kernel
+def anchored_line(t, code):
+    """The line of a code (|M| < rank - 1) with x_i.S - r_i in place of h_l, and errors."""
+    h0, h1, _, e0, e1, _ = line(t, code)
+    rest, error = anchored_rest(t, code >> 1)
+    return h0, h1, (rest if t.state[code >> 1] == OUTSIDE else -rest), e0, e1, error
+
+
+@kernel
+def pencil_origin(t):
+    """v0 = u.e / u.u, and its error."""
+    uu = t.bound[LENGTH, U] ** 2
+    e = t.anchor if t.counts[ANCHOR] == P else -t.anchor
+    v = t.column[BETA, U, t.columns.shape[0] - 1] * e / uu
+    size = t.bound[LENGTH, U]
+    return v, 2.0 * t.bound[ETA, U] * (t.anchor + abs(v) * size) / uu + 16.0 * UNIT * abs(v) * t.columns.shape[0]
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Lines
+
+
+@kernel
+def slope(t, c):
+    """D_c = u.b_c / u.u of the pencil (|M| = r - 1), and its error."""
+    if t.counts[N_PULL + c] == 0:
+        return 0.0, 0.0
+    uu = t.bound[LENGTH, U] ** 2
+    d = dot(t.column[BETA, U], t.column[PULL, c]) / uu
+    size = length_of(t.column[PULL, c])
+    error = (t.bound[ETA, c] * t.bound[LENGTH, U] + 2.0 * t.bound[ETA, U] * (size + abs(d) * t.bound[LENGTH, U])) / uu
+    return d, error
+
+
+@kernel
+def slope_dd(t, c):
+    """u.b_c in double-double (not divided by u.u: one positive factor for the whole pencil), and its error."""
+    sh, sl = 0.0, 0.0
+    if t.counts[N_PULL + c] == 0:
+        return sh, sl, 0.0
+    size = 0.0
+    for j in range(t.column.shape[2]):
+        ph, pl = dd_mul(t.column[BETA_HI, U, j], t.column[BETA_LO, U, j], t.column[PULL_HI, c, j], t.column[PULL_LO, c, j])
+        sh, sl = dd_add(sh, sl, ph, pl)
+        size += t.column[PULL, c, j] ** 2
+    error = t.bound[ETA_DD, U] * np.sqrt(size) + t.bound[ETA_DD, c] * t.bound[LENGTH, U]
+    return sh, sl, error
+
+
+@kernel
+def rest_dd(t, i):
+    """t_i - x_i.Beta_l from double-double, rounded, and its error."""
+    g, g_lo = dot_dd(t, i, L)
+    h, h_lo = target_dd(t, i)
+    n, _ = dd_add(h, h_lo, -g, -g_lo)
+    tiny = t.columns.shape[0] * UNIT_DD
+    error = t.point[NORM, i] * (t.bound[ETA_DD, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT_DD
+    return n, error + 2.0 * UNIT * abs(n)
+
+
+@kernel
+def pencil_dd(t, i):
+    """S = x_i.u and n = t_i - x_i.Beta_l in double-double, each with its error: the line is s D.(p,q) = n l."""
+    sh, sl = dot_dd(t, i, U)
+    gh, gl = dot_dd(t, i, L)
+    h, h_lo = target_dd(t, i)
+    nh, nl = dd_add(h, h_lo, -gh, -gl)
+    tiny = t.columns.shape[0] * UNIT_DD
+    es = t.point[NORM, i] * (t.bound[ETA_DD, U] + tiny * t.bound[LENGTH, U])
+    en = t.point[NORM, i] * (t.bound[ETA_DD, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT_DD
+    return sh, sl, es, nh, nl, en
+
+
+@kernel
+def tabulate_margin(t):
+    """The lines of M in doubles, with error bounds, into the table."""
+    table, alpha, rho, eta, member, axes = t.table, t.column[ALPHA], t.column[RHO, 0], t.bound[ETA], t.members[MEMBER], t.axis
+    weight, low, jitter = t.point[WEIGHT], t.point[WEIGHT_LO], t.jitter
+    n = table.shape[1] - 2 * t.rows.shape[1] - 2
+    for k in range(t.counts[SIZE]):
+        i = member[k]
+        axis, w = axes[i], weight[i] + jitter * low[i]
+        for c in range(3):
+            a = alpha[c, k]
+            e = rho[k] * eta[c] + 2.0 * UNIT * abs(a)
+            table[c, n], table[3 + c, n] = a, e
+            table[c, n + 1], table[3 + c, n + 1] = -a, e
+        table[axis, n + 1] += w
+        table[3 + axis, n + 1] += 2.0 * UNIT * w
+        n += 2
+
+
+@kernel
+def tabulate_pencil(t, side):
+    """One line of the pencil, divided by |x_i.u|: all of the pencil have the same first two entries."""
+    i = t.counts[PENCIL + side] >> 1
+    fill_score(t, i)
+    tiny = t.columns.shape[0] * UNIT
+    h = t.table[:, t.table.shape[1] - 2 + side]
+    s, rest, norm = t.score[P, i], t.score[L, i], t.point[NORM, i]
+    size = abs(s)
+    es = norm_error(t, i)
+    e = norm * (t.bound[ETA, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT
+    for c in range(2):
+        d, error = slope(t, c)
+        h[c] = d if s > 0 else -d
+        h[3 + c] = error if size > es else np.inf
+    h[2] = rest / size
+    h[5] = (e + abs(rest) * es / size) / (size - es) + 4.0 * UNIT * abs(h[2]) if size > es else np.inf
+
+
+@kernel
+def table_row(t, code):
+    """Where the line of a code stands in the table; -1 for a score line outside a pencil."""
+    if code < 0:
+        return -1 - code
+    n = t.table.shape[1] - 2
+    k = t.members[SLOT, code >> 1]
+    if k >= 0:
+        return n - 2 * t.rows.shape[1] + 2 * k + (code & 1)
+    if t.counts[PENCIL] == code:
+        return n
+    return n + 1 if t.counts[PENCIL + 1] == code else -1
+
+
+@kernel
+def line(t, code):
+    """The line of a code in doubles: (h_p, h_q, h_l, e_p, e_q, e_l), e bounding the errors."""
+    row = table_row(t, code)
+    if row >= 0:
+        h = t.table
+        return h[0, row], h[1, row], h[2, row], h[3, row], h[4, row], h[5, row]
+    i = code >> 1
+    fill_score(t, i)
+    norm = t.point[NORM, i]
+    tiny = t.columns.shape[0] * UNIT
+    e0 = norm * (t.bound[ETA, P] + tiny * t.bound[LENGTH, P])
+    e1 = norm * (t.bound[ETA, Q] + tiny * t.bound[LENGTH, Q])
+    e2 = norm * (t.bound[ETA, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT
+    return t.score[P, i], t.score[Q, i], t.score[L, i], e0, e1, e2
+
+
+@kernel
+def line_parts(t, code, out):
+    """The line of a code without the jitter, as ``line`` scales it, errors, its derivative by the jitter, errors: (12,)."""
+    h0, h1, h2, e0, e1, e2 = line(t, code)
+    out[0], out[1], out[2], out[3], out[4], out[5] = h0, h1, h2, e0, e1, e2
+    bound_derivatives(t)
+    line_derivative(t, code, out[6:9])
+    _bound_line_derivative(t, code, out[6:9], out[9:12])
+    for c in range(3):
+        out[3 + c] += out[9 + c] + 2.0 * UNIT * abs(out[c])
+        out[c] -= t.jitter * out[6 + c]
+
+
+@kernel
+def _bound_line_derivative(t, code, h, out):
+    """Errors of the derivative h of a line by the jitter; in a pencil it is scaled as ``line`` does."""
+    i, eta, length = code >> 1, t.bound[ETA_JITTER], t.bound[LENGTH_JITTER]
+    if code < 0:
+        out[:] = 0.0
+        return
+    k, norm, tiny = t.members[SLOT, i], t.point[NORM, i], (t.columns.shape[0] + 4) * UNIT
+    if k >= 0:
+        for c in range(3):
+            out[c] = t.column[RHO, 0, k] * eta[c] + 4.0 * UNIT * abs(h[c])
+        if code & 1 == 1:
+            out[t.axis[i]] += 4.0 * UNIT * abs(t.point[WEIGHT_LO, i])
+        return
+    for c in range(3):
+        out[c] = norm * (eta[c] + tiny * length[c])
+    out[2] += 4.0 * UNIT * abs(t.point[TARGET_LO, i])
+    if t.counts[SIZE] == t.rank - 1:
+        _scale_derivative(t, i, h, out)
+
+
+@kernel
+def _scale_derivative(t, i, h, out):
+    """Divide the derivative of a line of a pencil by |x_i.u| u.u, with errors as in ``slope`` and ``tabulate_pencil``."""
+    u, uu = t.bound[LENGTH, U], t.bound[LENGTH, U] ** 2
+    size, es = abs(t.score[P, i]), norm_error(t, i)
+    if not size > es:
+        out[:] = np.inf
+        return
+    for c in range(2):
+        h[c] /= size * uu
+        pull = t.bound[ETA_JITTER, c] * u + 2.0 * t.bound[ETA, U] * (length_of_pull_derivative(t, c) + abs(h[c]) * u)
+        out[c] = pull / uu + 16.0 * UNIT * abs(h[c])
+    h[2] /= size * uu
+    out[2] = (out[2] + abs(h[2]) * es) / (size - es) + 16.0 * UNIT * abs(h[2])
+
+
+@kernel
+def norm_error(t, i):
+    """Error of x_i.u."""
+    return t.point[NORM, i] * (t.bound[ETA, U] + t.columns.shape[0] * UNIT * t.bound[LENGTH, U])
+
+
+@kernel
+def _pencil_line_dd(t, i, out):
+    """x_i.Beta - t_i e_l of a pencil, times u.u: (s u.b+, s u.b-, -n u.u)."""
+    sh, sl, es, nh, nl, en = pencil_dd(t, i)
+    for c in range(2):
+        d, d_lo, e = slope_dd(t, c)
+        out[c], out[3 + c] = dd_mul(sh, sl, d, d_lo)
+        out[6 + c] = abs(sh) * e + es * (abs(d) + e) + 4.0 * UNIT_DD * abs(out[c])
+    uu, uu_lo = 0.0, 0.0
+    for j in range(t.column.shape[2]):
+        h, lo = t.column[BETA_HI, U, j], t.column[BETA_LO, U, j]
+        ph, pl = dd_mul(h, lo, h, lo)
+        uu, uu_lo = dd_add(uu, uu_lo, ph, pl)
+    z, z_lo = dd_mul(nh, nl, uu, uu_lo)
+    out[2], out[5] = -z, -z_lo
+    out[8] = en * uu + 4.0 * abs(nh) * t.bound[ETA_DD, U] * t.bound[LENGTH, U] + 8.0 * UNIT_DD * abs(z)
+
+
+@kernel
+def _score_line_dd(t, i, out):
+    """x_i.Beta - t_i e_l."""
+    tiny = t.columns.shape[0] * UNIT_DD
+    for c in range(3):
+        out[c], out[3 + c] = dot_dd(t, i, c)
+        out[6 + c] = t.point[NORM, i] * (t.bound[ETA_DD, c] + tiny * t.bound[LENGTH, c])
+    h, h_lo = target_dd(t, i)
+    out[2], out[5] = dd_add(out[2], out[5], -h, -h_lo)
+    out[8] += 4.0 * UNIT_DD
+
+
+@kernel
+def line_dd(t, code, out):
+    """The line of a code in double-double: out[0:3] + out[3:6], with the error bounds out[6:9]."""
+    if code < 0:
+        for c in range(3):
+            out[c], out[3 + c], out[6 + c] = t.table[c, -1 - code], 0.0, 0.0
+        return
+    i = code >> 1
+    k = t.members[SLOT, i]
+    flip = 1.0
+    if k >= 0:
+        for c in range(3):
+            out[c], out[3 + c] = t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k]
+            out[6 + c] = t.column[RHO, 0, k] * t.bound[ETA_DD, c]
+        if code & 1 == 1:
+            flip = -1.0
+            c = t.axis[i]
+            w, w_lo = weight_dd(t, i)
+            out[c], out[3 + c] = dd_add(-w, -w_lo, out[c], out[3 + c])
+            out[6 + c] += UNIT_DD * w
+    elif t.counts[SIZE] == t.rank - 1:
+        _pencil_line_dd(t, i, out)
+    else:
+        _score_line_dd(t, i, out)
+    if k < 0 and t.state[i] != OUTSIDE:
+        flip = -1.0
+    for c in range(6):
+        out[c] *= flip
+
+
+@kernel
+def line_derivative(t, code, out):
+    """Derivative by the jitter of the line of a code, scaled as ``line_dd``, into out[0:3] (after ``solve_derivatives``)."""
+    out[0], out[1], out[2] = 0.0, 0.0, 0.0
+    if code < 0:
+        return
+    i = code >> 1
+    k = t.members[SLOT, i]
+    derivative = t.column[BETA_DERIVATIVE]
+    if k >= 0:
+        for c in range(3):
+            out[c] = t.column[ALPHA_DERIVATIVE, c, k]
+        if code & 1 == 1:
+            out[t.axis[i]] -= t.point[WEIGHT_LO, i]
+    elif t.counts[SIZE] == t.rank - 1:
+        u = t.column[BETA, U]
+        s = dot(t.rows[i], u)
+        for c in range(2):
+            out[c] = s * dot(u, t.pull[DERIVATIVE, c])
+        out[2] = (dot(t.rows[i], derivative[L]) - t.point[TARGET_LO, i]) * t.bound[LENGTH, U] ** 2
+    else:
+        for c in range(3):
+            out[c] = dot(t.rows[i], derivative[c])
+        out[2] -= t.point[TARGET_LO, i]
+    if (k >= 0 and code & 1 == 1) or (k < 0 and t.state[i] != OUTSIDE):
+        for c in range(3):
+            out[c] = -out[c]

@@ -1,0 +1,155 @@
+"""The ball around known weights: which points can change their set near a facet.
+
+Points whose distance to their line is more than a radius stay on their side for all weights in the ball of that radius. Only
+the others, the near points, are looked at while the weights of a facet are in the ball.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svmatlas.engine.compiled import kernel
+from svmatlas.engine.facet import MINUS, PLUS
+from svmatlas.engine.scores import LANES, cosines, distance_from_center, weights_at
+from svmatlas.engine.workspace import (
+    AXES,
+    COSINES,
+    IN_BALL,
+    INSIDE,
+    JITTERS,
+    N_NEAR,
+    OUTSIDE,
+    PER_NORM,
+    RADIUS,
+    REAL,
+    SCRATCH,
+    SIGNS,
+    VALUES,
+)
+
+
+@kernel
+def is_in_ball(t, l, error):
+    """Are all points but the near ones certainly on their side, with the weights in the first scratch column?"""
+    return t.counts[IN_BALL] == 1 and distance_from_center(t, l, error) <= t.bound[REAL, RADIUS]
+
+
+@kernel
+def center_ball(t, hints):
+    """See that the ball is around the facet in hand; a new one is centered at a known corner."""
+    t.counts[IN_BALL] = 0
+    if t.n_near_wanted == 0:
+        return
+    k = 0
+    while k < hints.shape[0] and (hints[k, 2] < 0 or t.known[max(hints[k, 2], 0), 2] == 0.0):
+        k += 1
+    if k == hints.shape[0]:
+        return
+    v = t.known[hints[k, 2]]
+    weights_at(t, v[0], v[1], v[2])
+    near = t.counts[N_NEAR] > 0 and distance_from_center(t, v[2], 0.0) < WITHIN * t.bound[REAL, RADIUS]
+    if not near or _strays(t.state, t.fixed_state):
+        _make_ball(t, v[2])
+        if t.n_near_wanted == 0 or _strays(t.state, t.fixed_state):
+            return
+    t.counts[IN_BALL] = 1
+    signs, state, points = t.near_single[SIGNS], t.state, t.near_points[: t.counts[N_NEAR]]
+    for place in range(points.size):
+        signs[place] = MINUS if state[points[place]] == INSIDE else PLUS
+
+
+WITHIN = 0.75
+"""Share of the radius in which the known corner has to be, so that there is room for the others."""
+
+
+@kernel
+def _strays(state, fixed):
+    """Is a point in another set than all points but the near ones have to be?"""
+    found = np.int8(0)
+    for i in range(state.size):
+        found = np.int8(found | ((fixed[i] >= 0) & (state[i] != fixed[i])))
+    return found != 0
+
+
+@kernel
+def _make_ball(t, l):
+    """Center the ball at the weights in the first scratch column; find the points that can change their set in it."""
+    center, rest, inverse, size = t.ball_center, t.single[COSINES], t.single[PER_NORM], t.state.size
+    slack = t.single[VALUES, :size]
+    for j in range(center.size):
+        center[j] = t.column[SCRATCH, 0, j] / l
+    length = cosines(t, t.unit, center, rest[:size])
+    per_unit, rounding = np.float32(length), np.float32(GROWN * (t.columns.shape[0] + 12) * UNIT_32 * length)
+    for i in range(size):
+        rest[i] = per_unit * rest[i] - inverse[i]
+    for i in range(size):
+        slack[i] = abs(rest[i]) - np.float32(16.0 * UNIT_32) * inverse[i] - rounding
+    if t.bound[REAL, RADIUS] == 0.0:
+        t.bound[REAL, RADIUS] = _choose_radius(slack, t.n_near_wanted)
+    if t.bound[REAL, RADIUS] == 0.0:
+        t.n_near_wanted = 0
+        return
+    reach = np.float32(GROWN * t.bound[REAL, RADIUS])
+    n, fixed, points, slot = 0, t.fixed_state, t.near_points, t.near_slot
+    for i in range(size):
+        far = slack[i] > reach
+        fixed[i] = (OUTSIDE if rest[i] > 0 else INSIDE) if far else -1
+        points[n] = i
+        n += not far
+    for i in range(size):
+        if n % LANES == 0:
+            break
+        if fixed[i] >= 0:
+            fixed[i], points[n] = -1, i
+            n += 1
+    slot[:] = -1
+    for place in range(n):
+        slot[points[place]] = place
+    for row in range(t.unit.shape[0]):
+        _pick(t.unit[row], points[:n], t.near_unit[row])
+    for row in (PER_NORM, JITTERS, AXES):
+        _pick(t.single[row], points[:n], t.near_single[row])
+    t.counts[N_NEAR] = n
+
+
+@kernel
+def _choose_radius(slack, wanted):
+    """A distance at which so many points, beside those that are tied, may be on their lines; 0 if most points would be."""
+    tied, top = _count_below(slack, np.float32(0.0)), np.float32(0.0)
+    if slack.size - tied <= 2 * wanted:
+        return np.float32(0.0)
+    for i in range(slack.size):
+        top = slack[i] if slack[i] > top else top
+    low, high = np.float32(0.0), top
+    for _ in range(HALVINGS):
+        middle = (low + high) / np.float32(2.0)
+        if _count_below(slack, middle) <= tied + wanted:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def _count_below(values, bound):
+    count = 0
+    for i in range(values.size):
+        count += values[i] < bound
+    return count
+
+
+HALVINGS = 16
+"""Of the range of distances from the center, to find the radius."""
+
+
+@kernel
+def _pick(source, which, goal):
+    for k in range(which.size):
+        goal[k] = source[np.uint64(which[k])]  # which cannot be negative
+
+
+UNIT_32 = 2.0**-24
+"""Rounding error of single precision."""
+
+GROWN = 1.0 + 2.0**-16
+"""Factor on bounds that are computed in single precision."""

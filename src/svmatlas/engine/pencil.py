@@ -1,0 +1,466 @@
+"""The pencil of parallel score lines of a facet with |M| = r - 1, and the two of them that can be edges.
+
+All score lines are s_i D.(p, q) >= n_i l: bounds v_i = n_i / s_i on the one number D.(p, q) / l. The tightest from below and
+from above are found in single precision, doubles, double-double, modulo a prime, or by exact arithmetic.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svmatlas.engine.checking import NONE, list_line, score_error
+from svmatlas.engine.clipping import ASKING, CLOSED
+from svmatlas.engine.compiled import kernel
+from svmatlas.engine.doubledouble import UNIT
+from svmatlas.engine.facet import sign_points
+from svmatlas.engine.lines import anchored_rest, pencil_dd, pencil_origin, rest_dd, slope, slope_dd, tabulate_pencil
+from svmatlas.engine.mersenne import normal_to
+from svmatlas.engine.neighbourhood import GROWN, UNIT_32, is_in_ball
+from svmatlas.engine.predicates import ASK_PENCIL, ask, minor_dd
+from svmatlas.engine.scores import cosines, fill_score, weights_at
+from svmatlas.engine.workspace import (
+    ANCHOR,
+    AROUND,
+    AXES,
+    BETA,
+    BETA_DERIVATIVE,
+    COSINES,
+    DERIVATIVES,
+    ERRORS,
+    ETA,
+    ETA_DERIVATIVE,
+    FILLED,
+    FOLDED,
+    IN_BALL,
+    INSIDE,
+    JITTERS,
+    LENGTH,
+    MEMBER,
+    N_ASKED,
+    N_CORNERS,
+    N_LISTED,
+    N_NEAR,
+    N_PULL,
+    N_REFINED,
+    N_ZERO,
+    NORM,
+    OUTSIDE,
+    PENCIL,
+    PER_NORM,
+    PER_SLOPE,
+    REAL,
+    REDUCED,
+    REFINED,
+    SIGNS,
+    SIZE,
+    SLOPES,
+    SLOT,
+    VALUES,
+    L,
+    P,
+    U,
+)
+from svmatlas.engine.zeros import UNKNOWN, is_spanned
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The pencil: |M| = r - 1, all score lines are s_i D.(p, q) >= n_i l, bounds on the one number v = D.(p, q) / l
+
+
+@kernel
+def _pencil_answered(t):
+    for n in range(t.answers.shape[0]):
+        if t.answers[n, 0] == ASK_PENCIL:
+            t.counts[PENCIL], t.counts[PENCIL + 1] = t.answers[n, 1], t.answers[n, 2]
+            return True
+    return False
+
+
+@kernel
+def _is_flat(t):
+    """Is D certainly zero (1), certainly not (0), or not known (UNKNOWN)?"""
+    if t.counts[N_PULL] == 0 and t.counts[N_PULL + 1] == 0:
+        return 1
+    for c in range(2):
+        d, error = slope(t, c)
+        if abs(d) > error:
+            return 0
+    if t.counts[REFINED] == 1:
+        for c in range(2):
+            d, _, error = slope_dd(t, c)
+            if abs(d) > error:
+                return 0
+    return UNKNOWN
+
+
+@kernel
+def _bound_listed(t, refined):
+    """For each listed point the interval of v_i - v0, v_i = n_i / s_i, and the side: 0 lower, 1 upper; into ``exact``.
+
+    n_i, which is all jitter where the data are tied, is taken from doubles, from the anchor (v0 as there, else 0) or from
+    double-double. Where the side is not known (-1): n_i, the largest |s_i| and the error of n_i instead.
+    """
+    state, axis, score, out, listed, norms = t.state, t.axis, t.score, t.exact, t.listed, t.point[NORM]
+    tiny = (t.columns.shape[0] + 2) * UNIT
+    anchor = t.counts[ANCHOR]
+    origin, shift = 0.0, 0.0
+    if anchor >= 0:
+        origin, shift = pencil_origin(t)
+    es_norm = t.bound[ETA, U] + tiny * t.bound[LENGTH, U]
+    en_norm = t.bound[ETA, L] + tiny * t.bound[LENGTH, L]
+    for k in range(t.tally[N_LISTED]):
+        i = listed[k] >> 1
+        fill_score(t, i)
+        s, n = score[P, i], -score[L, i]
+        es, en = norms[i] * es_norm, norms[i] * en_norm + 4.0 * UNIT
+        v0, e0 = origin, shift
+        if axis[i] == anchor:
+            n, en = anchored_rest(t, i)
+            n = -n if state[i] == OUTSIDE else n
+            v0, e0 = 0.0, 0.0
+        elif refined:
+            n, en = rest_dd(t, i)
+            n = n if state[i] == OUTSIDE else -n
+        if abs(s) > es:
+            v = n / s
+            error = (en + abs(v) * es) / (abs(s) - es) + 4.0 * UNIT * (abs(v) + abs(v0)) + e0
+            out[k, 0], out[k, 1], out[k, 2], out[k, 3] = v - v0 - error, v - v0 + error, 0.0, (0 if s > 0 else 1)
+        else:
+            out[k, 0], out[k, 1], out[k, 2], out[k, 3] = n, abs(s) + es, en, -1
+    return abs(origin) + shift
+
+
+@kernel
+def _narrow(t, refined):
+    """Keep of the listed points those that can have the tightest bound on a side; returns how many for each, and unsure."""
+    reach = _bound_listed(t, refined)
+    interval, listed, count = t.exact, t.listed, t.tally[N_LISTED]
+    lower, upper = -np.inf, np.inf
+    for n in range(count):
+        if interval[n, 3] == 0:
+            lower = max(lower, interval[n, 0])
+        elif interval[n, 3] == 1:
+            upper = min(upper, interval[n, 1])
+    reach += max(abs(lower), abs(upper))
+    n_lower, n_upper, n_unsure, kept = 0, 0, 0, 0
+    for n in range(count):
+        lo, hi, en, side = interval[n, 0], interval[n, 1], interval[n, 2], interval[n, 3]
+        if side == 0 and not hi < lower:
+            n_lower += 1
+        elif side == 1 and not lo > upper:
+            n_upper += 1
+        elif side == -1 and not reach * hi < abs(lo) - en:
+            n_unsure += 1
+        else:
+            continue
+        listed[kept] = listed[n]
+        kept += 1
+    t.tally[N_LISTED] = kept
+    return n_lower, n_upper, n_unsure
+
+
+@kernel
+def _bound_all(t, unit, single, where, n):
+    """The bounds of ``_bound_listed`` for the first n of some points, in single precision: VALUES and ERRORS.
+
+    They are with n_i / |s_i| in place of v_i, so upper bounds are negated, and the tightest is the largest. The unit is
+    |Beta_l| / |u|. Returns |s_i| / |x_i||u| from which on the side is certain.
+    """
+    d = t.columns.shape[0]
+    slope, per_slope, rest, inverse = single[SLOPES, :n], single[PER_SLOPE], single[COSINES, :n], single[PER_NORM]
+    signs, value, error = single[SIGNS], single[VALUES], single[ERRORS]
+    length_u, length = cosines(t, unit, t.column[BETA, U], slope), cosines(t, unit, t.column[BETA, L], rest)
+    for i in range(n):
+        per_slope[i] = ONE / abs(slope[i])
+    tiny, own = (d + 2) * UNIT, (d + 8) * UNIT_32
+    es = np.float32(GROWN * (own + t.bound[ETA, U] / length_u + tiny))
+    e = np.float32(GROWN * (own + t.bound[ETA, L] / length + tiny))
+    _value_all(per_slope[:n], rest, signs, inverse, np.float32(1.0 / length), value)
+    _error_all(per_slope[:n], inverse, value, es, e, np.float32(GROWN * 8.0 * UNIT_32 / length), error)
+    if t.counts[ANCHOR] >= 0:
+        derivative, jitter, axis, anchor = single[DERIVATIVES, :n], single[JITTERS], single[AXES], np.float32(t.counts[ANCHOR])
+        origin, shift = pencil_origin(t)
+        ratio = length_u / length
+        v0, e0 = np.float32(origin * ratio), np.float32(GROWN * (shift + 8.0 * UNIT_32 * abs(origin)) * ratio)
+        length_s = cosines(t, unit, t.column[BETA_DERIVATIVE, L], derivative)
+        scale, per_derivative = np.float32(length_s / length), np.float32(1.0 / length_s)
+        e = np.float32(GROWN * (own + t.bound[REAL, ETA_DERIVATIVE] / length_s + tiny))
+        for i in range(n):
+            value[i] -= v0 * signs[i] * (ONE if slope[i] > 0 else -ONE)
+        _value_tied(per_slope, derivative, signs, jitter, axis, anchor, per_derivative, scale, value)
+        _error_tied(per_slope[:n], jitter, axis, anchor, per_derivative, scale, value, es, e, e0, error)
+    for k in range(t.counts[SIZE]):
+        i = where[t.members[MEMBER, k]]
+        if 0 <= i < n:
+            slope[i], value[i], error[i] = 1.0, -HUGE, 0.0
+    return np.float32(4.0) * es
+
+
+ONE, THREE_HALVES, FEW = np.float32(1.0), np.float32(1.5), np.float32(8.0 * UNIT_32)
+"""Numbers in single precision; where |s_i| is 4 errors or more, 1 / (|s_i| - error) is less than 1.5 / |s_i|."""
+
+HUGE, NOTHING = np.float32(1e30), np.float32(1e32)
+"""More than all bounds; a value or error that says nothing."""
+
+
+@kernel
+def _value_all(per_slope, rest, signs, inverse, target, value):
+    """Bounds of all points. (These loops write to one array each, and do not branch: so they become vector instructions.)"""
+    for i in range(per_slope.size):
+        v = signs[i] * (target * inverse[i] - rest[i]) * per_slope[i]
+        value[i] = v if abs(v) < HUGE else NOTHING
+
+
+@kernel
+def _error_all(per_slope, inverse, value, es, e, e_target, error):
+    """Errors of these."""
+    for i in range(per_slope.size):
+        size = abs(value[i])
+        x = THREE_HALVES * (e + e_target * inverse[i] + size * es) * per_slope[i] + FEW * size
+        error[i] = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NOTHING
+
+
+@kernel
+def _value_tied(per_slope, derivative, signs, jitter, axis, anchor, per_derivative, scale, value):
+    """Bounds of the tied points of an anchored pencil, from its origin on."""
+    for i in range(derivative.size):
+        v, other = scale * signs[i] * (jitter[i] * per_derivative - derivative[i]) * per_slope[i], value[i]
+        v = v if abs(v) < HUGE else NOTHING
+        value[i] = v if axis[i] == anchor else other
+
+
+@kernel
+def _error_tied(per_slope, jitter, axis, anchor, per_derivative, scale, value, es, e, e0, error):
+    """Errors of these, and of the others from the origin on."""
+    for i in range(per_slope.size):
+        size, target = abs(value[i]), abs(jitter[i]) * per_derivative
+        x = THREE_HALVES * (scale * (e + FEW * target) + size * es) * per_slope[i] + FEW * size
+        x, other = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NOTHING, error[i] + e0 + FEW * size
+        error[i] = x if axis[i] == anchor else other
+
+
+@kernel
+def _fold(array, width):
+    """The largest of all entries that are multiples of ``width`` apart, into the first of them."""
+    low = array[:width]
+    for first in range(width, array.size, width):
+        part = array[first : first + width]
+        for i in range(part.size):
+            low[i] = part[i] if part[i] > low[i] else low[i]
+
+
+@kernel
+def _largest_low(slope, signs, value, error, least, side, out):
+    """The largest of the lower ends of all bounds that are certain to be on a side, 1 or -1."""
+    n = slope.size
+    for i in range(n):
+        out[i] = value[i] - error[i] if side * signs[i] * slope[i] > least else -HUGE
+    _fold(out[:n], BLOCK)
+    top = -HUGE
+    for i in range(min(n, BLOCK)):
+        top = max(top, out[i])
+    return top
+
+
+@kernel
+def _list_tight(t, unit, single, points, slot, n):
+    """List those of the first n of some points whose bounds may be the tightest, or whose side is not certain."""
+    least = _bound_all(t, unit, single, slot, n)
+    slope, signs, value, error = single[SLOPES, :n], single[SIGNS], single[VALUES], single[ERRORS]
+    beyond = single[FOLDED, :n]
+    lower = _largest_low(slope, signs, value, error, least, ONE, beyond)
+    upper = _largest_low(slope, signs, value, error, least, -ONE, beyond)
+    for i in range(n):
+        x = value[i] + error[i] - (lower if signs[i] * slope[i] > 0 else upper)
+        beyond[i] = -ONE if (x < 0) & (abs(slope[i]) > least) else ONE
+    _fold(beyond, BLOCK)
+    t.tally[N_LISTED] = 0
+    for first in range(min(n, BLOCK)):
+        if beyond[first] > 0:
+            for i in range(first, n, BLOCK):
+                loose = value[i] + error[i] - (lower if signs[i] * slope[i] > 0 else upper) < 0
+                if not (loose and abs(slope[i]) > least) and t.members[SLOT, points[i]] < 0:
+                    list_line(t, 2 * points[i] + (0 if t.state[points[i]] == OUTSIDE else 1))
+
+
+BLOCK = 64
+"""Points that are looked at together."""
+
+
+@kernel
+def _tighter_dd(t, code, other, lower):
+    """Is the bound of one point tighter than that of another on the same side? 1, 0 or UNKNOWN."""
+    s, sl, es, c, cl, ec = pencil_dd(t, code >> 1)
+    s2, s2l, es2, c2, c2l, ec2 = pencil_dd(t, other >> 1)
+    x, _, error = minor_dd(c, cl, c2, c2l, s, sl, s2, s2l, ec, ec2, es, es2)
+    if not abs(x) > error:
+        return UNKNOWN
+    t.tally[N_REFINED] += 1
+    larger = (x > 0) == ((s > 0) == (s2 > 0))  # c/s - c2/s2 has the sign of (c s2 - c2 s) s s2
+    return 1 if larger == lower else 0
+
+
+@kernel
+def _tightest_dd(t):
+    """Choose among the listed points in double-double; False where that cannot be decided."""
+    best = t.counts[PENCIL:]
+    best[0], best[1] = -1, -1
+    if t.counts[REFINED] != 1:
+        return False
+    reach = 0.0
+    for step in range(2):  # first the points with a certain side, then the others against what these allow
+        for n in range(t.tally[N_LISTED]):
+            code = t.listed[n]
+            s, _, es, c, _, ec = pencil_dd(t, code >> 1)
+            if abs(s) > es:
+                side = 0 if (s > 0) == (code & 1 == 0) else 1
+                tighter = 1
+                if step == 0 and best[side] >= 0:
+                    tighter = _tighter_dd(t, code, best[side], side == 0)
+                if step == 0 and tighter == 1:
+                    best[side] = code
+                if tighter == UNKNOWN:
+                    return False
+                if step == 1 and code == best[side]:
+                    reach = max(reach, 1.01 * (abs(c) + ec) / (abs(s) - es))
+    if best[0] < 0 or best[1] < 0:
+        reach = np.inf
+    for n in range(t.tally[N_LISTED]):
+        s, _, es, c, _, ec = pencil_dd(t, t.listed[n] >> 1)
+        if not abs(s) > es and not reach * (abs(s) + es) < abs(c) - ec:
+            return False
+    return True
+
+
+@kernel
+def _drop_spanned(t):
+    """Leave out listed points whose rows lie in the span of M: s_i is zero. False if it is not known which these are."""
+    size, count = t.counts[SIZE], t.tally[N_LISTED]
+    vector = t.residue[t.residue.shape[0] - 1]
+    if not normal_to(t.rows, t.members[MEMBER, :size], t.residue, t.pivot, vector):
+        return False
+    kept = 0
+    for n in range(count):
+        if not is_spanned(t, t.listed[n] >> 1):
+            t.listed[kept] = t.listed[n]
+            kept += 1
+    t.tally[N_LISTED] = kept
+    t.tally[N_ZERO] += count - kept
+    return True
+
+
+@kernel
+def _all_spanned(t):
+    """Whether the rows of all points of I lie in the span of M, after ``_drop_spanned``: then D is zero."""
+    count = 0
+    for i in range(t.state.size):
+        if t.state[i] == INSIDE:
+            count += 1
+            if not is_spanned(t, i):
+                return False
+            t.tally[N_ZERO] += 1
+    return count == t.counts[N_PULL] + t.counts[N_PULL + 1]  # else some are not candidates
+
+
+MANY_LISTED = 32
+"""So many points whose bounds single precision does not tell apart: most of them are then in the span of M."""
+
+
+@kernel
+def _reduce_pencil(t):
+    """Find the at most two score lines of the pencil that can be edges."""
+    if _pencil_answered(t):
+        return CLOSED
+    flat = _is_flat(t)
+    if flat == 1:
+        return CLOSED
+    if t.counts[AROUND] == 1:
+        _list_tight(t, t.near_unit, t.near_single, t.near_points, t.near_slot, t.counts[N_NEAR])
+    else:
+        sign_points(t)
+        _list_tight(t, t.unit, t.single, t.all_points, t.all_points, t.state.size)
+    dropped = t.tally[N_LISTED] > MANY_LISTED and _drop_spanned(t)
+    for level in range(2 if t.counts[REFINED] == 1 else 1):
+        n_lower, n_upper, n_unsure = _narrow(t, level == 1)
+    if (flat == UNKNOWN or n_unsure > 0) and t.tally[N_LISTED] > 0 and (dropped or _drop_spanned(t)):
+        if flat == UNKNOWN and _all_spanned(t):
+            return CLOSED
+        if not dropped:
+            n_lower, n_upper, n_unsure = _narrow(t, t.counts[REFINED] == 1)
+    if t.tally[N_LISTED] == 0:  # nor does it matter if D is zero
+        return CLOSED
+    if flat == 0 and n_unsure == 0 and n_lower <= 1 and n_upper <= 1:
+        for n in range(t.tally[N_LISTED]):
+            i = t.listed[n] >> 1
+            t.counts[PENCIL + (0 if t.score[P, i] > 0 else 1)] = t.listed[n]
+        return CLOSED
+    if flat == 0 and _tightest_dd(t):
+        return CLOSED
+    for n in range(t.tally[N_LISTED]):
+        ask(t, ASK_PENCIL, t.listed[n], t.listed[n], t.listed[n])
+    return ASKING
+
+
+@kernel
+def _pencil_known(t, hints):
+    """Are both lines of the pencil among the known edges?"""
+    first, second = NONE, NONE
+    for n in range(2 * hints.shape[0]):
+        k = hints[n >> 1, n & 1]
+        if k >= 0 and t.members[SLOT, k >> 1] < 0 and k != first:
+            first, second = k, first
+    if second == NONE:
+        return False
+    t.counts[PENCIL], t.counts[PENCIL + 1] = first, second
+    return True
+
+
+ALL, ONLY_NEAR = np.arange(2)
+"""Points that a pencil is chosen from."""
+
+
+@kernel
+def _all_in_ball(t, hints):
+    """Are all known corners in the ball?"""
+    for k in range(hints.shape[0] if t.counts[IN_BALL] == 1 else 0):
+        if hints[k, 2] >= 0:
+            v = t.known[hints[k, 2]]
+            weights_at(t, v[0], v[1], v[2])
+            if not is_in_ball(t, v[2], 0.0):
+                return False
+    return t.counts[IN_BALL] == 1
+
+
+@kernel
+def is_near(t):
+    """Are all points that the pencil was not chosen from certainly on their side at all corners?"""
+    for j in range(t.tally[N_CORNERS] if t.counts[AROUND] == 1 else 0):
+        v = t.corner[0, j]
+        per_norm, fixed = score_error(t, v)
+        weights_at(t, v[0], v[1], v[2])
+        if not is_in_ball(t, v[2], per_norm + fixed / t.shortest):
+            return False
+    return True
+
+
+@kernel
+def find_pencil(t, hints, near):
+    """Tabulate the lines of the pencil, which are looked for once in a facet; False if that takes exact arithmetic.
+
+    ``near``: ONLY_NEAR if it is enough to look among the points that are near the known corners, else ALL.
+    """
+    if t.counts[REDUCED] != t.counts[FILLED]:
+        t.counts[AROUND] = 0
+        if not _pencil_known(t, hints):
+            if near == ONLY_NEAR and not _pencil_answered(t):
+                t.counts[AROUND] = _all_in_ball(t, hints)
+            outcome = _reduce_pencil(t)
+            if outcome == ASKING and t.counts[AROUND] == 1:  # answers are to hold for all points
+                t.counts[AROUND], t.tally[N_ASKED] = 0, 0
+                outcome = _reduce_pencil(t)
+            if outcome == ASKING:
+                return False
+        t.counts[REDUCED] = t.counts[FILLED]
+    for side in range(2):
+        if t.counts[PENCIL + side] >= 0:
+            tabulate_pencil(t, side)
+    return True

@@ -1,0 +1,216 @@
+"""The one predicate of the polygon: on which side of line k lies the corner of edges a and b? Its sign is never wrong.
+
+It is the sign of h_k . (h_a x h_b), by the levels that polygon.py lists: structure, doubles, double-double, powers of the
+jitter, exact integers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svmatlas.engine.compiled import kernel
+from svmatlas.engine.doubledouble import UNIT, UNIT_DD, dd_add, dd_mul
+from svmatlas.engine.lines import anchored_line, is_anchored, line, line_dd
+from svmatlas.engine.workspace import CODE, CROSS, N_ASKED, N_CORNERS, N_REFINED, PENCIL, REFINED, SIZE, SLOT, L
+from svmatlas.engine.zeros import UNKNOWN, sign_of_jitter
+
+ASK_SIGN, ASK_PENCIL = np.arange(2)
+"""Questions: (ASK_SIGN, a, b, k), the sign above; (ASK_PENCIL, k, k, k), one for each candidate k of the tightest lines."""
+
+TINY = 1e-300
+"""In place of an entry of a corner that rounding made zero or negative: all costs are positive where they are not zero."""
+
+NO_CODE = -(2**40)
+"""A code that no line has."""
+
+FIRST = np.int64(0)
+"""The first corner, or number (a NumPy integer: see the columns in facet.py)."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The predicate
+
+
+@kernel
+def is_parallel(t, code):
+    """Does a line pass through the end of the pencil: a score line of it, or the line at infinity?"""
+    if code < 0:
+        return t.side_axis[-1 - code] == L
+    return t.counts[SIZE] == t.rank - 1 and t.members[SLOT, code >> 1] < 0
+
+
+@kernel
+def structural_points(t, code):
+    """The structural points that a line passes through: bits 0-2 corners of the triangle, bit 3 the end of the pencil."""
+    h0, h1, h2, e0, e1, e2 = line(t, code)
+    bits = 0
+    if h0 == 0.0 and e0 == 0.0:
+        bits |= 1
+    if h1 == 0.0 and e1 == 0.0:
+        bits |= 2
+    if h2 == 0.0 and e2 == 0.0:
+        bits |= 4
+    if is_parallel(t, code):
+        bits |= 8
+    return bits
+
+
+@kernel
+def _on_axis(t, a, b, side):
+    """Do a and b bound the same alpha, and is the side the axis where both bounds meet?"""
+    if a < 0 or b < 0 or side >= 0 or a ^ b != 1 or t.members[SLOT, a >> 1] < 0:
+        return False
+    return t.side_axis[-1 - side] == t.axis[a >> 1]
+
+
+@kernel
+def _meet(t, k, a, b):
+    """Do three lines meet by structure?"""
+    if structural_points(t, k) & structural_points(t, a) & structural_points(t, b) != 0:
+        return True
+    return _on_axis(t, a, b, k) or _on_axis(t, a, k, b) or _on_axis(t, b, k, a)
+
+
+@kernel
+def minor_dd(ah, al, bh, bl, ch, cl, dh, dl, ea, eb, ec, ed):
+    """A d - b c in double-double, with its error."""
+    ph, pl = dd_mul(ah, al, dh, dl)
+    qh, ql = dd_mul(bh, bl, ch, cl)
+    sh, sl = dd_add(ph, pl, -qh, -ql)
+    error = abs(ah) * ed + ea * (abs(dh) + ed) + abs(bh) * ec + eb * (abs(ch) + ec)
+    return sh, sl, error + 4.0 * UNIT_DD * (abs(ph) + abs(qh))
+
+
+@kernel
+def cross_dd(t, a, b):
+    """h_a x h_b in double-double, turned into the triangle, into the last row of ``exact``, unless it is there already.
+
+    Returns whether its direction is certain.
+    """
+    end = t.exact.shape[0]
+    v, x, y = t.exact[end - 1], t.exact[end - 2], t.exact[end - 3]
+    if t.tally[CROSS] != a or t.tally[CROSS + 1] != b:
+        line_dd(t, a, x)
+        line_dd(t, b, y)
+        for c in range(3):
+            i, j = (c + 1) % 3, (c + 2) % 3
+            v[c], v[3 + c], v[6 + c] = minor_dd(
+                x[i], x[3 + i], x[j], x[3 + j], y[i], y[3 + i], y[j], y[3 + j], x[6 + i], x[6 + j], y[6 + i], y[6 + j]
+            )
+        if is_parallel(t, a) and is_parallel(t, b):
+            v[2], v[5], v[8] = 0.0, 0.0, 0.0
+        t.tally[CROSS], t.tally[CROSS + 1] = a, b
+    top = 0
+    for c in range(1, 3):
+        if abs(v[c]) > abs(v[top]):
+            top = c
+    if v[top] < 0.0:
+        for c in range(6):
+            v[c] = -v[c]
+    return abs(v[top]) > v[6 + top]
+
+
+@kernel
+def _sign_dd(t, k, a, b):
+    """Level 3, then the answers of level 5. Before the maps are refined: UNKNOWN."""
+    if t.counts[REFINED] == 0:
+        return UNKNOWN
+    if t.counts[REFINED] == 1:
+        sure = cross_dd(t, a, b)
+        end = t.exact.shape[0]
+        v, h = t.exact[end - 1], t.exact[end - 2]
+        line_dd(t, k, h)
+        s, sl, bound = 0.0, 0.0, 0.0
+        for c in range(3):
+            p, pl = dd_mul(v[c], v[3 + c], h[c], h[3 + c])
+            s, sl = dd_add(s, sl, p, pl)
+            bound += abs(h[c]) * v[6 + c] + h[6 + c] * (abs(v[c]) + v[6 + c]) + 8.0 * UNIT_DD * abs(p)
+        if sure and abs(s) > bound:
+            t.tally[N_REFINED] += 1
+            return 1 if s > 0 else -1
+    for n in range(t.answers.shape[0]):
+        row = t.answers[n]
+        if row[0] == ASK_SIGN and row[3] == k and ((row[1] == a and row[2] == b) or (row[1] == b and row[2] == a)):
+            return row[4]
+    return UNKNOWN
+
+
+@kernel
+def _is_strip(t, k, a, b):
+    """Is one of a and b the other side of the strip that k bounds? No facet is empty: k is positive there but at infinity."""
+    lower, upper = t.counts[PENCIL], t.counts[PENCIL + 1]
+    if lower < 0 or upper < 0:
+        return False
+    return (k == lower and (a == upper or b == upper)) or (k == upper and (a == lower or b == lower))
+
+
+@kernel
+def cross_anchored(t, a, b):
+    """H_a x h_b of anchored lines, turned to l > 0, with errors; infinite ones if that is not certain."""
+    h0, h1, h2, e0, e1, e2 = anchored_line(t, a)
+    g0, g1, g2, d0, d1, d2 = anchored_line(t, b)
+    u = 4.0 * UNIT
+    x, y, z = h1 * g2 - h2 * g1, h2 * g0 - h0 * g2, h0 * g1 - h1 * g0
+    ex = abs(h1) * d2 + e1 * (abs(g2) + d2) + abs(h2) * d1 + e2 * (abs(g1) + d1) + u * (abs(h1 * g2) + abs(h2 * g1))
+    ey = abs(h2) * d0 + e2 * (abs(g0) + d0) + abs(h0) * d2 + e0 * (abs(g2) + d2) + u * (abs(h2 * g0) + abs(h0 * g2))
+    ez = abs(h0) * d1 + e0 * (abs(g1) + d1) + abs(h1) * d0 + e1 * (abs(g0) + d0) + u * (abs(h0 * g1) + abs(h1 * g0))
+    if not abs(z) > ez:
+        return x, y, z, np.inf, np.inf, np.inf
+    if z < 0.0:
+        x, y, z = -x, -y, -z
+    return x, y, z, ex, ey, ez
+
+
+@kernel
+def _sign_anchored(t, k, a, b):
+    """Between levels 2 and 3: three tied lines of an anchored facet."""
+    v0, v1, v2, d0, d1, d2 = cross_anchored(t, a, b)
+    h0, h1, h2, e0, e1, e2 = anchored_line(t, k)
+    size = abs(h0 * v0) + abs(h1 * v1) + abs(h2) * v2
+    bound = abs(h0) * d0 + e0 * (abs(v0) + d0) + abs(h1) * d1 + e1 * (abs(v1) + d1)
+    bound += abs(h2) * d2 + e2 * (v2 + d2) + 4.0 * UNIT * size
+    s = h0 * v0 + h1 * v1 + h2 * v2
+    if not abs(s) > bound:
+        return UNKNOWN
+    return 1 if s > 0 else -1
+
+
+@kernel
+def ask(t, question, a, b, k):
+    """Put a question for exact arithmetic on the list."""
+    n = t.tally[N_ASKED]
+    if n < t.asked.shape[0]:
+        row = t.asked[n]
+        row[0], row[1], row[2], row[3] = question, a, b, k
+        t.tally[N_ASKED] += 1
+
+
+@kernel
+def value_at_corner(h0, h1, h2, e0, e1, e2, v):
+    """Level 2: the value of a line at a corner, its error bound, and the size of its terms."""
+    v0, v1, v2, d0, d1, d2 = v[0], v[1], v[2], v[3], v[4], v[5]
+    size = abs(h0) * v0 + abs(h1) * v1 + abs(h2) * v2
+    bound = abs(h0) * d0 + e0 * (v0 + d0) + abs(h1) * d1 + e1 * (v1 + d1)
+    bound += abs(h2) * d2 + e2 * (v2 + d2) + 4.0 * UNIT * size
+    return h0 * v0 + h1 * v1 + h2 * v2, bound, size
+
+
+@kernel
+def sign_at_corner(t, k, j):
+    """Sign of line k at corner j where doubles do not tell: all other levels. UNKNOWN puts the question on the list."""
+    n = t.tally[N_CORNERS]
+    a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
+    if k == a or k == b or _meet(t, k, a, b):
+        return 0
+    if t.corner[0, j, 2] > t.corner[0, j, 5] and _is_strip(t, k, a, b):
+        return 1
+    sign = UNKNOWN
+    if t.counts[SIZE] < t.rank - 1 and is_anchored(t, k) and is_anchored(t, a) and is_anchored(t, b):
+        sign = _sign_anchored(t, k, a, b)
+    if sign == UNKNOWN:
+        sign = _sign_dd(t, k, a, b)
+    if sign == UNKNOWN:
+        sign = sign_of_jitter(t, k, a, b)
+    if sign == UNKNOWN:
+        ask(t, ASK_SIGN, a, b, k)
+    return sign

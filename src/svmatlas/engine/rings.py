@@ -1,0 +1,288 @@
+"""The boundary of each facet as a ring of edges, from the boundaries of its pieces; and which ends of edges are one vertex.
+
+See canonical.py: an edge is a pair of facets, and its ends follow from what comes next around them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from svmatlas.engine.compiled import entry, kernel, owner
+from svmatlas.engine.workspace import Int32, Ints
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 1. Facets as sets of pieces
+
+
+@kernel
+def _distance(a, b):
+    """Distance of two vertices: the largest relative difference of their ratios."""
+    top = 0.0
+    for c in range(3):
+        x, y = a[(c + 1) % 3] * b[(c + 2) % 3], a[(c + 2) % 3] * b[(c + 1) % 3]
+        top = max(top, abs(x - y) / (x + y) if x + y > 0.0 else 0.0)
+    return top
+
+
+@kernel
+def place_after(at, f, k, n):
+    """The place n before or after place k of facet f."""
+    return at[f] + (k - at[f] + n) % (at[f + 1] - at[f])
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 2. What lies behind the edges
+
+
+@kernel
+def share_along(v, a, b):
+    """How far v is along the way from a to b, as a share of it."""
+    va, vb, vv = a[0] + a[1] + a[2], b[0] + b[1] + b[2], v[0] + v[1] + v[2]
+    top = 0 if a[0] + b[0] >= max(a[1] + b[1], a[2] + b[2]) else (1 if a[1] + b[1] >= a[2] + b[2] else 2)
+    dot, square = 0.0, 0.0
+    for c in ((top + 1) % 3, (top + 2) % 3):  # not the largest: costs may be small, and differ by less
+        step = b[c] / vb - a[c] / va
+        dot += (v[c] / vv - a[c] / va) * step
+        square += step * step
+    return dot / square
+
+
+NOT_AN_EDGE, UNEXPLORED, SEVERAL = -100 * (1 + np.arange(3))
+"""Behind an edge within a facet, or one without length; behind an edge where nothing was explored; in place of the code of an
+event: not known yet. (Less than all codes of sides.)"""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# 3. Facets, edges and vertices
+
+
+class Rings(NamedTuple):
+    """The edges of all facets in order."""
+
+    at: Ints  # (F + 1,) facet f has the places at[f] : at[f + 1] of the others
+    beyond: Int32  # the facet behind the edge, the code of a side, or UNEXPLORED
+    event: Int32  # code of the event, or SEVERAL
+    first: Int32  # vertices of the split mesh
+    last: Int32
+    place: Int32  # a place of the split mesh on the edge
+
+
+@owner
+def _angles(vertices, corner, places, starts):
+    """Angles at which edges of one facet are seen from inside, in coordinates in which it is about round."""
+    scale, points = np.zeros(3), np.empty((places.size, 2))
+    for n in range(places.size):
+        scale += vertices[corner[places[n]]]
+    for n in range(places.size):
+        a, b = _flat(vertices[starts[n]], scale), _flat(vertices[corner[places[n]]], scale)
+        points[n, 0], points[n, 1] = (a[0] + b[0]) / 2, (a[1] + b[1]) / 2
+    points[:, 0] -= points[:, 0].mean()
+    points[:, 1] -= points[:, 1].mean()
+    xx, xy, yy = (points[:, 0] ** 2).sum(), (points[:, 0] * points[:, 1]).sum(), (points[:, 1] ** 2).sum()
+    slope = xy / xx if xx > 0.0 else 0.0
+    rest = yy - slope * xy
+    points[:, 1] -= slope * points[:, 0]
+    points[:, 0] /= np.sqrt(xx) if xx > 0.0 else 1.0
+    points[:, 1] /= np.sqrt(rest) if rest > 0.0 else 1.0
+    return np.arctan2(points[:, 1], points[:, 0])
+
+
+@kernel
+def _flat(v, scale):
+    """Two of the barycentric coordinates of costs, in the given scale of each, so that a turn to the left is one."""
+    x = v[0] / scale[0] if scale[0] > 0.0 else 0.0
+    y = v[1] / scale[1] if scale[1] > 0.0 else 0.0
+    z = v[2] / scale[2] if scale[2] > 0.0 else 0.0
+    return x / (x + y + z), y / (x + y + z)
+
+
+@owner
+def _boundary_of(at, corner, beyond, pieces):
+    """The places of some pieces that are on the boundary of their facet, and the vertices where their edges begin."""
+    n = 0
+    for f in pieces:
+        n += at[f + 1] - at[f]
+    places, starts, n = np.empty(n, np.int64), np.empty(n, np.int64), 0
+    for f in pieces:
+        for k in range(at[f], at[f + 1]):
+            places[n], starts[n] = k, corner[place_after(at, f, k, -1)]
+            n += beyond[k] != NOT_AN_EDGE
+    return places[:n].copy(), starts[:n].copy()
+
+
+@owner
+def _neighbours(beyond, places, length):
+    """The facets behind some places in the order of the longest place of each: that place, and for all places which it is."""
+    longest, which, n = np.empty(places.size, np.int64), np.empty(places.size, np.int64), 0
+    for k in range(places.size):
+        found = n if beyond[places[k]] == UNEXPLORED else 0
+        while found < n and beyond[places[longest[found]]] != beyond[places[k]]:
+            found += 1
+        if found == n:
+            longest[n] = k
+            n += 1
+        if length[k] > length[longest[found]]:
+            longest[found] = k
+        which[k] = found
+    order = np.argsort(longest[:n])
+    number = np.empty(n, np.int64)
+    for k in range(n):
+        number[order[k]] = k
+    return longest[order], number[which]
+
+
+@entry
+def assemble(vertices, at, corner, beyond, event, member_at, members):
+    """The edges of all facets in order, from the boundaries of their pieces: see Rings."""
+    ring_at, size = np.zeros(member_at.size, np.int64), 0
+    rings = np.empty((5, corner.size), np.int32)
+    for g in range(member_at.size - 1):
+        pieces = members[member_at[g] : member_at[g + 1]]
+        if pieces.size == 1:
+            size = _go_round(at, corner, beyond, event, pieces[0], rings, size)
+        else:
+            size = _gather(vertices, at, corner, beyond, event, pieces, rings, size)
+        ring_at[g + 1] = size
+    return ring_at, rings[:, :size].copy()
+
+
+BEYOND, EVENT, FIRST, LAST, PLACE = range(5)
+"""Rows of the rings: see Rings."""
+
+
+@kernel
+def _go_round(at, corner, beyond, event, f, rings, size):
+    """Append the ring of a facet that is one piece: edges to the same facet follow each other."""
+    start, before = size, corner[at[f + 1] - 1]
+    for k in range(at[f], at[f + 1]):
+        first, before = before, corner[k]
+        if beyond[k] == NOT_AN_EDGE:
+            continue
+        if size > start and rings[BEYOND, size - 1] == beyond[k] != UNEXPLORED:
+            rings[EVENT, size - 1], rings[LAST, size - 1] = SEVERAL, corner[k]
+            continue
+        rings[BEYOND, size], rings[EVENT, size], rings[PLACE, size] = beyond[k], event[k], k
+        rings[FIRST, size], rings[LAST, size] = first, corner[k]
+        size += 1
+    if size > start + 1 and rings[BEYOND, start] == rings[BEYOND, size - 1] != UNEXPLORED:
+        size -= 1
+        rings[EVENT, start], rings[FIRST, start] = SEVERAL, rings[FIRST, size]
+    return size
+
+
+@owner
+def _gather(vertices, at, corner, beyond, event, pieces, rings, size):
+    """Append the ring of a facet of several pieces: an edge is where its longest part is seen from inside."""
+    places, starts = _boundary_of(at, corner, beyond, pieces)
+    order = np.argsort(_angles(vertices, corner, places, starts))
+    places, starts = places[order], starts[order]
+    length = np.empty(places.size)
+    for k in range(places.size):
+        length[k] = _distance(vertices[starts[k]], vertices[corner[places[k]]])
+    longest, which = _neighbours(beyond, places, length)
+    for n in range(longest.size):
+        k = longest[n]
+        rings[BEYOND, size + n], rings[EVENT, size + n] = beyond[places[k]], event[places[k]]
+        rings[FIRST, size + n], rings[LAST, size + n], rings[PLACE, size + n] = starts[k], corner[places[k]], places[k]
+    for k in range(places.size):
+        n, top = size + which[k], longest[which[k]]
+        if k != top:
+            rings[EVENT, n] = SEVERAL
+            a, b = vertices[starts[top]], vertices[corner[places[top]]]
+            if share_along(vertices[starts[k]], a, b) < share_along(vertices[rings[FIRST, n]], a, b):
+                rings[FIRST, n] = starts[k]
+            if share_along(vertices[corner[places[k]]], a, b) > share_along(vertices[rings[LAST, n]], a, b):
+                rings[LAST, n] = corner[places[k]]
+    return size + longest.size
+
+
+@entry
+def _pair(at, beyond):
+    """For each place the place of the same edge in the facet behind it, looked for in the shorter ring; -1: it has none."""
+    twin = np.full(beyond.size, -1, np.int32)
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            g = beyond[k]
+            if g < 0:
+                continue
+            size, other = at[f + 1] - at[f], at[g + 1] - at[g]
+            for j in range(at[g], at[g + 1] if other < size or (other == size and g > f) else at[g]):
+                if beyond[j] == f:
+                    twin[k], twin[j] = j, k
+    return twin
+
+
+@kernel
+def _top(one, v):
+    """The vertex that stands for v and all that are the same."""
+    while one[v] != v:
+        one[v] = one[one[v]]
+        v = one[v]
+    return v
+
+
+@kernel
+def _identify(one, v, w):
+    """Two vertices are the same: the first stands for both."""
+    a, b = _top(one, v), _top(one, w)
+    one[max(a, b)] = min(a, b)
+
+
+@kernel
+def sharpness(a, v, b):
+    """How well the corner v between edges from a and to b is known: zeros by structure first, then the sine of the angle.
+
+    Where tied lines meet, almost parallel, the jitter moves a corner by far more than itself.
+    """
+    zeros = 1.0 * (v[0] == 0.0) + 1.0 * (v[1] == 0.0) + 1.0 * (v[2] == 0.0)
+    det = a[0] * (v[1] * b[2] - v[2] * b[1]) + a[1] * (v[2] * b[0] - v[0] * b[2]) + a[2] * (v[0] * b[1] - v[1] * b[0])
+    size = a[0] * (v[1] * b[2] + v[2] * b[1]) + a[1] * (v[2] * b[0] + v[0] * b[2]) + a[2] * (v[0] * b[1] + v[1] * b[0])
+    lengths = _distance(a, v) * _distance(v, b)
+    return zeros + (min(1.0, abs(det) / (size * lengths)) / 2.0 if size * lengths > 0.0 else 0.0)
+
+
+@entry
+def join_corners(vertices, at, twin, first, last):
+    """For each vertex of the split mesh the one that stands for it: ends of edges that follow each other, or are the same.
+
+    It is the one that is known best.
+    """
+    n = vertices.shape[0]
+    one, count = np.arange(n).astype(np.int32), np.zeros(n, np.int32)
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            _identify(one, last[k], first[k + 1 if k + 1 < at[f + 1] else at[f]])
+            if twin[k] >= 0:
+                _identify(one, last[k], first[twin[k]])
+                _identify(one, first[k], last[twin[k]])
+    for v in range(n):
+        one[v] = _top(one, v)
+        count[one[v]] += 1
+    sharpest, best = np.arange(n).astype(np.int32), np.full(n, -1.0)
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            v, following = last[k], k + 1 if k + 1 < at[f + 1] else at[f]
+            if count[one[v]] == 1 or first[following] != v:
+                continue
+            sharp = sharpness(vertices[first[k]], vertices[v], vertices[last[following]])
+            if sharp > best[one[v]]:
+                best[one[v]], sharpest[one[v]] = sharp, v
+    for v in range(n):
+        one[v] = sharpest[one[v]]
+    return one
+
+
+def paired(rings: Rings) -> tuple[Rings, Ints]:
+    """Edges that both facets have, or that have one; and the place of each in the other facet.
+
+    An edge hardly longer than what the jitter moves it by may be taken for none from one side.
+    """
+    twin = _pair(rings.at, rings.beyond)
+    kept = (rings.beyond < 0) | (twin >= 0)
+    if not kept.all():
+        at = np.concatenate([[0], np.cumsum(kept)])[rings.at]
+        rings = Rings(at, *(array[kept] for array in rings[1:]))
+        twin = _pair(rings.at, rings.beyond)
+    return rings, twin

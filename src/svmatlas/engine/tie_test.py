@@ -1,0 +1,262 @@
+"""Ties: facets that exist only because of the jitter; and crowded corners, where more points may be on the margin.
+
+A facet is a tie if its polygon vanishes without jitter: modulo a prime (zeros.py), by structure (anchored strips), or if it
+shrinks when the jitter is scaled down.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from svmatlas.engine.checking import CLEAR, margin_in_single, score_error
+from svmatlas.engine.compiled import kernel
+from svmatlas.engine.doubledouble import dd_add, dd_mul
+from svmatlas.engine.facet import length_of_pull_derivative, solve_derivatives
+from svmatlas.engine.lines import is_anchored, line_dd, line_derivative, slope
+from svmatlas.engine.neighbourhood import is_in_ball
+from svmatlas.engine.predicates import minor_dd
+from svmatlas.engine.refinement import refine
+from svmatlas.engine.scores import cosines, weights_at
+from svmatlas.engine.workspace import (
+    ANCHOR,
+    CHECKED,
+    CODE,
+    COSINES,
+    LENGTH,
+    N_CORNERS,
+    N_NEAR,
+    N_ZERO,
+    PENCIL,
+    PER_NORM,
+    REFINED,
+    SCRATCH,
+    SIZE,
+    SLOT,
+    L,
+    P,
+    Q,
+    U,
+)
+from svmatlas.engine.zeros import UNKNOWN, vanishes
+
+THIN = 1e-8
+"""Only facets narrower or shorter than this, relative to their costs, or wholly this close to infinity or an axis, are tested
+for being ties, the latter without double-double: what the jitter makes there can be of second order, which doubles do not see.
+Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
+
+TIE_SHRINK = 2.0**-5
+"""To detect ties, scale the jitter by this factor: a facet that the jitter made shrinks with it, in area or in all."""
+
+TIE_LOSS = 2.0**-2
+"""Less of its area or diameter left than this after the scaling: a tie. True facets keep theirs, ties keep 2^-5 and what
+ties that are only so up to rounding of the data (2^-53 against 2^-48 then) add to it."""
+
+TIE_CLEAR = 2.0
+"""Factor by which what is left has to be more or less than that; else exact arithmetic tells: where ties are so up to rounding
+of the data, and that is not small against the jitter, double-double depends on the way that the sums were made."""
+
+TIE_RESOLVED = 2.0**-100
+"""Least area of a facet, relative to the size of the terms of a determinant, that double-double resolves well enough for that:
+these are good to some 2^-103."""
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Ties: facets that the jitter made
+
+
+@kernel
+def is_crowded(t, j):
+    """May more points be on the margin at corner j than those of M and of its two edges?"""
+    if t.edge[0, CHECKED, j] == CLEAR:
+        return False
+    v, n, wanted = t.corner[0, j], t.tally[N_CORNERS], t.counts[SIZE]
+    for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
+        wanted += code >= 0 and t.members[SLOT, code >> 1] < 0
+    per_norm, fixed = score_error(t, v)
+    weights_at(t, v[0], v[1], v[2])
+    if is_in_ball(t, v[2], per_norm + fixed / t.shortest):
+        return _count_on_margin(t, t.near_unit, t.near_single, t.counts[N_NEAR], v[2], per_norm, fixed) > wanted
+    return _count_on_margin(t, t.unit, t.single, t.state.size, v[2], per_norm, fixed) > wanted
+
+
+@kernel
+def _count_on_margin(t, unit, single, n, l, per_norm, fixed):
+    """How many of the first n of some points may have the score 1, in single precision, with the weights in hand."""
+    cosine, inverse = single[COSINES, :n], single[PER_NORM]
+    length = cosines(t, unit, t.column[SCRATCH, 0], cosine)
+    if not per_norm < length:
+        return n
+    target, a, b = margin_in_single(t, l, length, per_norm, fixed)
+    count = np.int32(0)
+    for i in range(n):
+        count = np.int32(count + (not abs(cosine[i] - target * inverse[i]) > a + b * inverse[i]))
+    return count
+
+
+@kernel
+def is_far(corner, n):
+    """Is a polygon of n corners wholly within THIN of infinity or of an axis?"""
+    p, q, l = 0.0, 0.0, 0.0
+    for j in range(n):
+        p, q, l = max(p, corner[j, P]), max(q, corner[j, Q]), max(l, corner[j, L])
+    return min(p, q, l) < THIN
+
+
+@kernel
+def _difference(x, y):
+    """Relative difference of two positive numbers."""
+    return abs(x - y) / (x + y) if x + y > 0.0 else 0.0
+
+
+@kernel
+def is_suspect(corner, n, thin):
+    """Is a polygon of n corners, of largest entry 1, that thin or small? Whichever corner is the first.
+
+    Relative to the entries of its corners, or as it is: close to a corner of the triangle what the jitter made is not thin
+    relative to entries that the jitter made, too.
+    """
+    area, diameter, extent, length = 0.0, 0.0, 0.0, 0.0
+    for i in range(n):
+        a0, a1, a2 = corner[i, 0], corner[i, 1], corner[i, 2]
+        for j in range(n):
+            k = j + 1 if j + 1 < n else 0
+            b0, b1, b2 = corner[j, 0], corner[j, 1], corner[j, 2]
+            c0, c1, c2 = corner[k, 0], corner[k, 1], corner[k, 2]
+            det = a0 * (b1 * c2 - b2 * c1) + a1 * (b2 * c0 - b0 * c2) + a2 * (b0 * c1 - b1 * c0)
+            size = a0 * (b1 * c2 + b2 * c1) + a1 * (b2 * c0 + b0 * c2) + a2 * (b0 * c1 + b1 * c0)
+            if abs(det) > area * size:
+                area = abs(det) / size
+            extent = max(extent, abs(det))
+        if extent > 24.0 * thin:  # it is not thin, for sizes are at most 6, and too large to be short
+            return False
+    for i in range(n):
+        a0, a1, a2 = corner[i, 0], corner[i, 1], corner[i, 2]
+        for j in range(i):
+            b0, b1, b2 = corner[j, 0], corner[j, 1], corner[j, 2]
+            diameter = max(diameter, _difference(a1 * b2, a2 * b1))
+            diameter = max(diameter, _difference(a2 * b0, a0 * b2), _difference(a0 * b1, a1 * b0))
+            length = max(length, abs(a1 * b2 - a2 * b1), abs(a2 * b0 - a0 * b2), abs(a0 * b1 - a1 * b0))
+    return area < thin * diameter or diameter < thin or extent < thin * length
+
+
+@kernel
+def measure_corners(t, less):
+    """The corners of the same edges with that much less jitter, in double-double, into corner[1]: hi and lo."""
+    n = t.tally[N_CORNERS]
+    derivative = t.column[SCRATCH, 0]
+    for j in range(n):
+        line_dd(t, t.edge[0, CODE, j], t.exact[j])
+        line_derivative(t, t.edge[0, CODE, j], derivative)
+        for c in range(3):
+            t.exact[j, c], t.exact[j, 3 + c] = dd_add(t.exact[j, c], t.exact[j, 3 + c], -less * derivative[c], 0.0)
+    for j in range(n):
+        a, b, v = t.exact[j], t.exact[j + 1 if j + 1 < n else 0], t.corner[1, j]
+        top = 0.0
+        for c in range(3):
+            p, q = (c + 1) % 3, (c + 2) % 3
+            v[c], v[3 + c], _ = minor_dd(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
+            top = v[c] if abs(v[c]) > abs(top) else top
+        for c in range(3):
+            v[c], v[3 + c] = dd_mul(v[c], v[3 + c], 1.0 / top, 0.0)
+
+
+@kernel
+def _measure(t):
+    """Diameter (sine of an angle of homogeneous costs) and area of the polygon in corner[1], whichever corner is the first.
+
+    The area is that of the largest triangle of an edge and a corner: with less jitter edges may cross, and what a sum of
+    triangles is then depends on where it begins.
+    """
+    n, corner = t.tally[N_CORNERS], t.corner[1]
+    diameter, area = 0.0, 0.0
+    for i in range(n):
+        for j in range(n):
+            a, b, d = corner[i], corner[j], corner[j + 1 if j + 1 < n else 0]
+            square, det, det_lo = 0.0, 0.0, 0.0
+            for c in range(3):
+                p, q = (c + 1) % 3, (c + 2) % 3
+                x, x_lo, _ = minor_dd(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
+                square += x * x
+                y, y_lo = dd_mul(x, x_lo, d[c], d[3 + c])
+                det, det_lo = dd_add(det, det_lo, y, y_lo)
+            diameter, area = max(diameter, np.sqrt(square)), max(area, abs(det))
+    return diameter, area
+
+
+@kernel
+def _largest_term(corner, n):
+    """Of determinants of the corners of a polygon, which are thin or small, so that terms of one corner will do."""
+    top = 0.0
+    for j in range(n):
+        top = max(top, corner[j, 0] * corner[j, 1] * corner[j, 2])
+    return top
+
+
+@kernel
+def _is_between_tied(t):
+    """Is an anchored facet a strip between two tied lines, or bounded by them all around? Then it scales with the jitter."""
+    if t.counts[SIZE] == t.rank - 1:
+        return is_anchored(t, t.counts[PENCIL]) and is_anchored(t, t.counts[PENCIL + 1])
+    for j in range(t.tally[N_CORNERS]):
+        if not is_anchored(t, t.edge[0, CODE, j]):
+            return False
+    return True
+
+
+@kernel
+def is_steep(t):
+    """Is D of the pencil (|M| = r - 1) certainly not zero without jitter? Then a strip between tied lines is a tie.
+
+    Not asked of wide strips, nor where double-double cannot tell corners without jitter: there the jitter is seen.
+    """
+    if t.counts[SIZE] != t.rank - 1 or not is_suspect(t.corner[0], t.tally[N_CORNERS], WIDE):
+        return False
+    if t.counts[REFINED] == 0:
+        refine(t)
+    if t.counts[REFINED] != 1:
+        return False
+    for c in range(2):
+        d, error = slope(t, c)
+        if abs(d) > error + STEEP * length_of_pull_derivative(t, c) / t.bound[LENGTH, U]:
+            return True
+    return False
+
+
+WIDE = 2.0**-21
+"""Relative width of strips beyond which the jitter is seen: corners without it are looked for within 1e-6 (ties.py)."""
+
+STEEP = 2.0**10
+"""Slopes that are at most this many times what the jitter may have made of them are taken for zero."""
+
+
+@kernel
+def is_tie(t):
+    """Does the facet just closed owe its extent to the jitter: 1 or 0, or UNKNOWN if only exact arithmetic can tell?"""
+    suspect = is_suspect(t.corner[0], t.tally[N_CORNERS], THIN)
+    if t.counts[ANCHOR] >= 0 and _is_between_tied(t) and (suspect or is_steep(t)):
+        return 1
+    if not suspect:
+        return 0
+    if vanishes(t):
+        t.tally[N_ZERO] += 1
+        return 1
+    if t.counts[REFINED] == 0:
+        refine(t)
+    return shrinks(t) if t.counts[REFINED] == 1 else UNKNOWN
+
+
+@kernel
+def shrinks(t):
+    """Does the polygon in hand, with refined maps, shrink with the jitter: 1 or 0, or UNKNOWN?"""
+    solve_derivatives(t)
+    measure_corners(t, 0.0)
+    diameter, area = _measure(t)
+    measure_corners(t, 1.0 - TIE_SHRINK)
+    less, lesser = _measure(t)
+    if TIE_CLEAR * less <= TIE_LOSS * diameter:
+        return 1
+    if area < TIE_RESOLVED * _largest_term(t.corner[0], t.tally[N_CORNERS]):
+        return UNKNOWN
+    if TIE_CLEAR * lesser <= TIE_LOSS * area:
+        return 1
+    return 0 if less > TIE_CLEAR * TIE_LOSS * diameter and lesser > TIE_CLEAR * TIE_LOSS * area else UNKNOWN

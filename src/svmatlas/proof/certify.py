@@ -1,0 +1,230 @@
+"""The public function of the checker, and its report."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from svmatlas.proof.gaps import Prover, Subject, facets_of, farthest
+from svmatlas.proof.partitions import Partitions, check_events
+from svmatlas.proof.reading import Map, read_map
+from svmatlas.proof.rows import make_points
+from svmatlas.proof.tiling import Tiling, check_tiling, make_region
+
+GAP = 1e-9
+"""Largest relative duality gap of a map that is certified: some digits more than anyone reads of a model, and some less than
+rounding leaves where columns differ in scale by 10^7."""
+
+MOVED = 1e-6
+"""Largest distance of a score or a dual variable at a corner from where the partition has it, relative to its terms. Corners
+are those of data whose ties are split by 1e-13, times the condition of the rows; the gap grows with the square of it."""
+
+WORST = 5
+"""Facets above these that are named."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What :func:`svmatlas.certify` found.
+
+    Attributes
+    ----------
+    ok : bool
+        Whether all of it is proven: nothing is at fault, and the gap is at most 1e-9.
+    gap : float
+        Largest relative duality gap that the models of the map can have, at any costs of the region up to ``largest_costs``.
+    facet, costs : int and tuple of float
+        Where that is: the facet, and the costs of its corner. The facet is -1 if there is none.
+    tiles : bool
+        Whether the facets tile the region exactly: they cover it, and each is convex, in exact arithmetic.
+    n_bent : int
+        Facets that rounding of their corners has bent: they cover the region with the others, but overlap by rounding errors.
+    largest_costs : float
+        Costs C+ + C- up to which the gap is bounded; infinite if the whole region is.
+    n_beyond : int
+        Facets that reach beyond them.
+    moved : float
+        Largest distance of a score or a dual variable at a corner from where the partition has it, relative to its terms.
+    complete : bool
+        Whether the map is complete. If not, the explored facets are checked, and the region is not covered.
+    data : {"given", "stored"}
+        Which rows the map was checked against.
+    n_facets, n_pieces : int
+        Sizes of the map.
+    faults : list of str
+        What is wrong, by place.
+
+    """
+
+    ok: bool
+    gap: float
+    facet: int
+    costs: tuple[float, float]
+    tiles: bool
+    n_bent: int
+    largest_costs: float
+    n_beyond: int
+    moved: float
+    complete: bool
+    data: str
+    n_facets: int
+    n_pieces: int
+    faults: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        covers = "tile the region exactly" if self.tiles else f"cover the region, {self.n_bent} of them bent by rounding"
+        if not self.complete:
+            covers = "are a part of the region"
+        limit = "" if np.isinf(self.largest_costs) else f", for C+ + C- up to {self.largest_costs:.1e}"
+        lines = [
+            f"{'certified' if self.ok else 'NOT CERTIFIED'}, for the rows as they were {self.data}",
+            f"  {self.n_facets} facets, of {self.n_pieces} pieces" + ("" if self.faults else f": they {covers}"),
+            f"  relative duality gap of all models at most {self.gap:.1e}{limit}",
+            f"  ... at costs ({self.costs[0]:.6g}, {self.costs[1]:.6g}), a corner of facet {self.facet}",
+            f"  conditions of optimality hold at all corners up to {self.moved:.1e}",
+        ]
+        return "\n".join(lines + [f"  fault: {fault}" for fault in self.faults])
+
+
+def certify(
+    atlas: Any, X: Any = None, y: Any = None, sample_weight: Any = None, progress: Any = None, n_jobs: int | None = None
+) -> Certificate:
+    """Prove that a map is right for given data, by a program that shares nothing with the one that made it.
+
+    For all costs in the region up to ``largest_costs``, the model of the map is optimal for X and y within the relative
+    duality gap of the report; and the facets tile the region. See docs/proof.md for what that rests on.
+
+    Parameters
+    ----------
+    atlas : Atlas, str or path-like
+        The map, or its file. (A map is written to a temporary file first, and read by the checker's own reader.)
+    X, y : array-like, optional
+        The data as they were given to ``explore``: rows or, for a precomputed kernel, the kernel matrix; dense, sparse, or a
+        data frame. Default: the rows in the file; then the check is of the map, not of what became of the data before.
+    sample_weight : array-like of shape (n_rows,), optional
+        The weights, if there were any.
+    progress : callable, optional
+        Called with the number of facets checked so far and of all.
+    n_jobs : int, optional
+        Number of threads; -1 for all cores. Default: 1.
+
+    Returns
+    -------
+    Certificate
+
+    Raises
+    ------
+    ProofError
+        If the file is no map, or the data are not those of the map.
+
+    """
+    if (X is None) != (y is None):
+        raise ValueError("give both X and y, or none of them")
+    stored = _read(atlas)
+    with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
+        return _certify(stored, X, y, sample_weight, progress, n_jobs)
+
+
+def _read(atlas: Any) -> Map:
+    if not hasattr(atlas, "save"):
+        return read_map(atlas)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "map.atlas"
+        atlas.save(path)
+        return read_map(path)
+
+
+def _certify(stored: Map, X: Any, y: Any, weight: Any, progress: Any, n_jobs: int | None) -> Certificate:
+    points, faults = make_points(stored, X, y, weight)
+    tiling = check_tiling(stored.facets, make_region(stored), stored.parameters["complete"])
+    faults += tiling.faults
+    if stored.tied:
+        faults += _check_pieces(stored)
+    data = "stored" if X is None else "given"
+    if not faults:
+        partitions = Partitions(stored)
+        faults += partitions.faults or check_events(partitions)
+    if faults:
+        return _report(stored, tiling, _Worst(), np.inf, data, faults)
+    worst, done, subject = _Worst(), 0, facets_of(stored, partitions)
+    for bounds, facets in _run(Prover(subject, partitions, points), np.arange(subject.mesh.n_facets), n_jobs):
+        worst.take(subject, bounds, facets)
+        done += facets.size
+        if progress is not None:
+            progress(done, subject.mesh.n_facets)
+    return _report(stored, tiling, worst, farthest(points), data, worst.faults)
+
+
+def _check_pieces(stored: Map) -> list[str]:
+    """The pieces tile the region, too; those without area may have any shape."""
+    flat = stored.arrays["canonical.facet"] < 0
+    found = check_tiling(stored.mesh("split"), make_region(stored), stored.parameters["complete"], flat)
+    return [f"among the pieces: {fault}" for fault in found.faults]
+
+
+def _run(prover: Prover, which: Any, n_jobs: int | None) -> Any:
+    """Bounds and facets, block after block."""
+    blocks = [which[k : k + prover.block] for k in range(0, which.size, prover.block)]
+    jobs = 1 if n_jobs is None else n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
+    step: Callable[[Any], Any] = lambda facets: (prover.bounds(facets), facets)  # noqa: E731
+    if jobs == 1:
+        yield from map(step, blocks)
+        return
+    with ThreadPoolExecutor(jobs) as pool:
+        yield from pool.map(step, blocks)
+
+
+class _Worst:
+    """The worst bounds so far."""
+
+    def __init__(self) -> None:
+        self.gap, self.moved, self.facet, self.n_beyond = 0.0, 0.0, -1, 0
+        self.corner: Any = None
+        self.faults: list[str] = []
+
+    def take(self, subject: Subject, bounds: Any, facets: Any) -> None:
+        """Look at the bounds of some facets."""
+        k = int(bounds.gap.argmax())
+        if bounds.gap[k] > self.gap:
+            self.gap, self.facet = float(bounds.gap[k]), int(facets[k])
+            self.corner = subject.mesh.vertices[bounds.corner[k]] if bounds.corner[k] >= 0 else None
+        self.moved = max(self.moved, float(bounds.moved.max()))
+        self.n_beyond += int(bounds.beyond.sum())
+        for k in np.flatnonzero((bounds.gap > GAP) | ~(bounds.moved <= MOVED))[: max(0, WORST - len(self.faults))].tolist():
+            place = f"facet {facets[k]}, vertex {bounds.corner[k]}"
+            if bounds.gap[k] > GAP:
+                self.faults.append(f"{place}: the relative duality gap may be {bounds.gap[k]:.1e}")
+            else:
+                self.faults.append(f"{place}: a condition of optimality is violated by {bounds.moved[k]:.1e}")
+
+
+def _report(stored: Map, tiling: Tiling, worst: _Worst, far: float, data: str, faults: list[str]) -> Certificate:
+    exponent, costs = stored.parameters["cost_exponent"], (0.0, 0.0)
+    if worst.corner is not None:
+        p, q, l = worst.corner.tolist()
+        costs = tuple(float(np.ldexp(np.float64(x) / l, -exponent)) if x else 0.0 for x in (p, q))  # type: ignore[assignment]
+    ends = [hi for _, hi in stored.parameters["region"]]
+    bounded = None not in ends and sum(ends) <= float(np.ldexp(far, -exponent))
+    return Certificate(
+        ok=not faults,
+        gap=worst.gap if worst.facet >= 0 or not faults else np.inf,
+        facet=worst.facet,
+        costs=costs,
+        tiles=not tiling.faults and tiling.n_bent == 0 and stored.parameters["complete"],
+        n_bent=tiling.n_bent,
+        largest_costs=np.inf if bounded else float(np.ldexp(far, -exponent)),
+        n_beyond=worst.n_beyond,
+        moved=worst.moved,
+        complete=stored.parameters["complete"],
+        data=data,
+        n_facets=stored.facets.n_facets,
+        n_pieces=stored.mesh("split").n_facets,
+        faults=faults,
+    )

@@ -1,0 +1,25 @@
+// The legend: the colours of the chosen quantity with numbers at both ends and in the middle.
+
+import { TABLES } from "./colors.js";
+import { element, nice } from "./dom.js";
+
+export class Legend {
+  constructor() {
+    this.canvas = element("canvas");
+    [this.canvas.width, this.canvas.height] = [256, 1];
+    this.title = element("div", "title");
+    this.numbers = element("div", "numbers");
+    this.note = element("div", "note");
+    this.root = element("div", "legend", this.title, this.canvas, this.numbers, this.note);
+  }
+
+  show(quantity, range, note) {
+    const context = this.canvas.getContext("2d");
+    context.putImageData(new ImageData(new Uint8ClampedArray(TABLES[quantity.table]), 256, 1), 0, 0);
+    this.title.textContent = quantity.label;
+    const [low, high] = range;
+    const texts = quantity.table === "two" ? ["even", "odd"] : [low, (low + high) / 2, high].map((value) => nice(value, 3));
+    this.numbers.replaceChildren(...texts.map((text) => element("span", "", text)));
+    this.note.textContent = note;
+  }
+}

@@ -1,0 +1,196 @@
+// Lines and marks over the plane, on a canvas of their own: axes, outlines of cells, event paths, a grid, pins and the cursor.
+
+import { EVENT_COLORS, PIN_COLORS } from "./colors.js";
+import { bend, boxOf, halfPlanes, placeOf, toPixel } from "./plane.js";
+
+const BENT = 0.3; // pixels that a drawn line may be off
+
+export class Overlay {
+  constructor(canvas) {
+    this.canvas = canvas;
+    this.context = canvas.getContext("2d");
+  }
+
+  begin(view, size, scale, ink) {
+    const ratio = this.canvas.width / size.width;
+    this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    this.context.clearRect(0, 0, size.width, size.height);
+    Object.assign(this, { view, size, scale, ink, planes: halfPlanes(scale, boxOf(view, size, 0.1)) });
+  }
+
+  pixel(place) {
+    return toPixel(this.view, this.size, place[0], place[1]);
+  }
+
+  trace(line) {
+    line.forEach((place, k) => this.context[k ? "lineTo" : "moveTo"](...this.pixel(place)));
+  }
+
+  // Rings of homogeneous costs p, q, l, p, q, l, ..., so that they stand out on any colour.
+  outline(cells, color) {
+    this.context.beginPath();
+    for (const rings of cells) for (const ring of rings) this.traceRing(ring);
+    this.strokeTwice(color, 1.8);
+  }
+
+  traceRing(ring) {
+    for (let k = 0; k < ring.length; k += 3) {
+      const next = (k + 3) % ring.length;
+      this.trace(bend(this.scale, ring.slice(k, k + 3), ring.slice(next, next + 3), BENT * this.view.step, this.planes));
+    }
+  }
+
+  strokeTwice(color, width) {
+    const { context } = this;
+    context.lineJoin = "round";
+    context.strokeStyle = "#ffffff";
+    context.lineWidth = width + 2;
+    context.stroke();
+    context.strokeStyle = color;
+    context.lineWidth = width;
+    context.stroke();
+  }
+
+  // Edges as pairs of vertices, by type of event.
+  events(atlas, paths) {
+    const c = (v) => [atlas.vertexP[v] / atlas.unit, atlas.vertexQ[v] / atlas.unit, atlas.vertexL[v]];
+    paths.forEach((edges, type) => {
+      this.context.beginPath();
+      for (const [v, w] of edges) this.trace(bend(this.scale, c(v), c(w), BENT * this.view.step, this.planes));
+      this.strokeTwice(EVENT_COLORS[type], 2);
+    });
+  }
+
+  dots(costs, radius) {
+    const { context } = this;
+    context.beginPath();
+    for (const [p, q] of costs) {
+      const [x, y] = this.pixel(placeOf(this.scale, p, q, 1));
+      context.moveTo(x + radius, y);
+      context.arc(x, y, radius, 0, 2 * Math.PI);
+    }
+    context.fillStyle = "#ffffff";
+    context.fill();
+    context.strokeStyle = "#111111";
+    context.lineWidth = 0.8;
+    context.stroke();
+  }
+
+  placeOfCosts([p, q]) {
+    if (p === Infinity || q === Infinity) {
+      return this.scale.name === "triangle" ? placeOf(this.scale, p === Infinity ? 1 : 0, q === Infinity ? 1 : 0, 0) : null;
+    }
+    return placeOf(this.scale, p, q, 1);
+  }
+
+  cross(costs, color) {
+    const place = this.placeOfCosts(costs);
+    if (!place) return;
+    const [x, y] = this.pixel(place);
+    const { context } = this;
+    context.beginPath();
+    context.moveTo(x - 9, y);
+    context.lineTo(x + 9, y);
+    context.moveTo(x, y - 9);
+    context.lineTo(x, y + 9);
+    this.strokeTwice(color, 1.6);
+  }
+
+  star(costs) {
+    const [x, y] = this.pixel(this.placeOfCosts(costs));
+    const { context } = this;
+    context.font = "18px sans-serif";
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.lineWidth = 3;
+    context.strokeStyle = "#ffffff";
+    context.strokeText("★", x, y);
+    context.fillStyle = "#d7191c";
+    context.fillText("★", x, y);
+  }
+
+  pin(costs, k, name) {
+    const place = this.placeOfCosts(costs);
+    if (!place) return;
+    const [x, y] = this.pixel(place);
+    const { context } = this;
+    context.beginPath();
+    context.arc(x, y, 9, 0, 2 * Math.PI);
+    context.fillStyle = PIN_COLORS[k];
+    context.fill();
+    context.strokeStyle = "#ffffff";
+    context.lineWidth = 2;
+    context.stroke();
+    context.fillStyle = "#ffffff";
+    context.font = "bold 11px sans-serif";
+    context.textAlign = "center";
+    context.textBaseline = "middle";
+    context.fillText(name, x, y + 0.5);
+  }
+
+  // Ticks along the left and lower side of the window, and the border of the triangle.
+  axes() {
+    if (this.scale.name === "triangle") this.border();
+    const { width, height } = this.size;
+    for (const axis of [0, 1]) {
+      for (const { at, text } of this.ticks(axis)) {
+        const [x, y] = this.pixel(axis ? [this.view.x, at] : [at, this.view.y]);
+        if (axis) this.label(text, 6, y, "left");
+        else this.label(text, x, height - 8, "center");
+      }
+    }
+    this.label("C+ →", width - 26, height - 24, "center");
+    this.label("C− ↑", 24, 12, "center");
+  }
+
+  border() {
+    this.context.beginPath();
+    this.trace([[0, 0], [1, 0], [0, 1], [0, 0]]); // prettier-ignore
+    this.strokeTwice(this.ink, 1);
+    const [x, y] = this.pixel([0.5, 0.5]);
+    this.label("infinity", x + 30, y - 10, "center");
+  }
+
+  label(text, x, y, align) {
+    const { context } = this;
+    context.font = "12px system-ui, sans-serif";
+    context.textAlign = align;
+    context.textBaseline = "middle";
+    context.lineWidth = 3;
+    context.strokeStyle = this.ink === "#111111" ? "#ffffff" : "#111111";
+    context.strokeText(text, x, y);
+    context.fillStyle = this.ink;
+    context.fillText(text, x, y);
+  }
+
+  ticks(axis) {
+    const length = axis ? this.size.height : this.size.width;
+    const middle = axis ? this.view.y : this.view.x;
+    const [low, high] = [middle - (length / 2) * this.view.step, middle + (length / 2) * this.view.step];
+    if (this.scale.name === "triangle") return triangleTicks(this.scale.unit).filter(({ at }) => at >= low && at <= high);
+    const list = ticksBetween(low, high, length / 90);
+    const textOf = (at) => (this.scale.name === "log" ? powerText(at, this.view.step) : String(Number(at.toPrecision(8))));
+    return list.map((at) => ({ at, text: textOf(at) }));
+  }
+}
+
+export function ticksBetween(low, high, count) {
+  const rough = (high - low) / Math.max(2, count);
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((k) => k * power).find((value) => value >= rough);
+  const found = [];
+  for (let k = Math.ceil(low / step); k * step <= high; k++) found.push(k * step);
+  return found;
+}
+
+function triangleTicks(unit) {
+  const middle = Math.round(Math.log10(unit));
+  return [-1, 0, 1].map((k) => ({ at: 10 ** (middle + k) / (10 ** (middle + k) + unit), text: `1e${middle + k}` }));
+}
+
+// A cost from its logarithm: powers of ten, or so many digits that neighbours differ.
+function powerText(at, step) {
+  if (Math.abs(at - Math.round(at)) < 1e-9) return `1e${Math.round(at)}`;
+  const digits = Math.max(2, Math.min(15, Math.ceil(-Math.log10(step * 90)) + 1));
+  return (10 ** at).toPrecision(digits);
+}

@@ -1,0 +1,137 @@
+// The panel beside the plane: the model under the cursor, the pinned ones, and what is different between two.
+
+import { MARGIN, INSIDE, OUTSIDE, rowStates } from "./atlas.js";
+import { button, element, nice, percent, table } from "./dom.js";
+import { confusion, differing, isHeldOut, predictions, scoresOf } from "./scores.js";
+
+const MOST_BARS = 15; // coefficients that are shown, the largest first
+const MOST_ROWS = 40; // row numbers that are listed
+
+function listed(rows) {
+  const text = Array.from(rows.slice(0, MOST_ROWS)).join(", ");
+  return rows.length > MOST_ROWS ? `${text}, … (${rows.length} in all)` : text || "none";
+}
+
+export function rowsIn(atlas, model, set) {
+  const states = rowStates(atlas, model.state);
+  return Array.from(states.keys()).filter((row) => states[row] === set);
+}
+
+function sentence(atlas, model) {
+  const [m, i, o] = [MARGIN, INSIDE, OUTSIDE].map((set) => rowsIn(atlas, model, set).length);
+  return `facet ${model.number}, layer ${atlas.layer[model.facet]}: ${m} rows on the margin, ${i} inside, ${o} outside`;
+}
+
+// Bars to both sides of a middle; ``other`` adds a second, thinner bar for comparison.
+function bars(atlas, coef, other) {
+  if (!coef) {
+    const why = atlas.kernel === "linear" ? "Coefficients: too many columns for a page." : `Kernel ${atlas.kernel}: no coefficients.`;
+    return element("p", "note", why);
+  }
+  const weight = (j) => Math.abs(other ? coef[j] - other[j] : coef[j]) * (atlas.scale ? atlas.scale[j] : 1);
+  const order = Array.from(coef.keys()).sort((a, b) => weight(b) - weight(a)).slice(0, MOST_BARS);
+  const size = (value, j) => Math.abs(value) * (atlas.scale ? atlas.scale[j] : 1);
+  const top = Math.max(1e-300, ...order.map((j) => Math.max(size(coef[j], j), other ? size(other[j], j) : 0)));
+  const list = element("div", "bars");
+  for (const j of order) {
+    const line = element("div", "bar", element("span", "name", atlas.names[j]));
+    const second = other ? [other[j], size(other[j], j) / top] : [];
+    line.append(track(coef[j], size(coef[j], j) / top, ...second), element("span", "number", nice(coef[j])));
+    line.title = atlas.names[j];
+    list.append(line);
+  }
+  const how = atlas.scale ? ", by size in standard units" : "";
+  if (coef.length > MOST_BARS) list.append(element("p", "note", `the ${MOST_BARS} largest of ${coef.length}${how}`));
+  return list;
+}
+
+function track(value, share, other, otherShare) {
+  const box = element("span", "track", bar(value, share, "first"));
+  if (other !== undefined && other !== null) box.append(bar(other, otherShare, "second"));
+  return box;
+}
+
+function bar(value, share, className) {
+  const made = element("i", `${className} ${value < 0 ? "minus" : "plus"}`);
+  made.style.width = `${50 * share}%`;
+  return made;
+}
+
+function scoreTable(atlas, positive) {
+  const counts = confusion(atlas, positive);
+  const scores = scoresOf(counts);
+  const [negative, positiveName] = atlas.classes;
+  const matrix = table(
+    [
+      [isHeldOut(atlas) ? "held-out rows" : "training rows", `said ${negative}`, `said ${positiveName}`],
+      [`are ${negative}`, String(counts.tn), String(counts.fp)],
+      [`are ${positiveName}`, String(counts.fn), String(counts.tp)],
+    ],
+    "matrix",
+  );
+  const names = ["balanced", "accuracy", "f1", "recall", "precision"];
+  const line = names.map((name) => `${name} ${percent(scores[name])}`).join(", ");
+  return element("div", "", matrix, element("p", "note", line));
+}
+
+export function pythonOf(atlas, model) {
+  const number = (value) => (value === Infinity ? 'float("inf")' : String(value));
+  const kernel = atlas.kernel === "linear" ? "" : `, kernel="${atlas.kernel}"`;
+  const bias = atlas.bias === 1 ? "" : `, bias=${atlas.bias}`;
+  const text = `AsymmetricSVC(C_pos=${number(model.cPos)}, C_neg=${number(model.cNeg)}${bias}${kernel})`;
+  return atlas.standardized ? `make_pipeline(StandardScaler(), ${text})` : text;
+}
+
+function heading(model, name, color) {
+  const head = element("h2", "", `${name}: C+ = ${nice(model.cPos)}, C− = ${nice(model.cNeg)}`);
+  if (color) head.style.borderLeft = `6px solid ${color}`;
+  return head;
+}
+
+function rowList(atlas, model) {
+  return element("p", "note", listed(rowsIn(atlas, model, MARGIN)));
+}
+
+export function modelCard(atlas, model, name, color, actions = []) {
+  if (!model) {
+    return element("section", "card", element("h2", "", name), element("p", "note", "Not in the explored part of the plane."));
+  }
+  return element(
+    "section",
+    "card",
+    heading(model, name, color),
+    element("p", "", sentence(atlas, model)),
+    element("p", "", `intercept ${nice(model.intercept, 6)}; duality gap ${nice(model.gap, 2)}`),
+    bars(atlas, model.coef),
+    scoreTable(atlas, predictions(atlas, model.beta)),
+    element("details", "", element("summary", "", "rows on the margin"), rowList(atlas, model)),
+    element("p", "actions", ...actions.map(([text, title, action]) => button(text, title, action))),
+  );
+}
+
+const NAMES_OF_SETS = { [MARGIN]: "margin", [INSIDE]: "inside", [OUTSIDE]: "outside" };
+
+function moves(atlas, one, other) {
+  const [a, b] = [rowStates(atlas, one.state), rowStates(atlas, other.state)];
+  const groups = new Map();
+  a.forEach((set, row) => {
+    if (set === b[row]) return;
+    const key = `${NAMES_OF_SETS[set]} → ${NAMES_OF_SETS[b[row]]}`;
+    groups.set(key, [...(groups.get(key) || []), row]);
+  });
+  return groups;
+}
+
+export function comparison(atlas, one, other) {
+  const unlike = differing(atlas, predictions(atlas, one.beta), predictions(atlas, other.beta));
+  const card = element("section", "card compare", element("h2", "", "A beside B"));
+  const legend = element("p", "note", "Bars: A thick, B thin; those that differ most first. ");
+  const groups = Array.from(moves(atlas, one, other), ([name, rows]) => [name, listed(rows)]);
+  card.append(legend, bars(atlas, one.coef, other.coef));
+  card.append(element("p", "", `${isHeldOut(atlas) ? "held-out" : "training"} rows predicted differently: ${listed(unlike)}`));
+  card.append(element("p", "", "rows that change their set:"));
+  card.append(groups.length ? table(groups, "moves") : element("p", "note", "none"));
+  return card;
+}
+
+export const PIN_NAMES = ["A", "B"];

@@ -1,0 +1,255 @@
+// The plane as it is drawn: triangles of all facets, finer ones of those in view, pictures of pixels, and the marks on top.
+//
+// All facets are drawn once per view. Where few are in view they are made anew, as exactly as the zoom asks for, with their edges.
+// On machines that take long, a movement shows what was drawn before, and facets are drawn when it rests.
+
+import { PIN_NAMES } from "./panel.js";
+import { bend, boxOf, halfPlanes, homeView, makeScale } from "./plane.js";
+import { hasSurface, scoresIn } from "./surface.js";
+import { alongCurve, facetsIn, layOut, ringOf, triangulate } from "./triangles.js";
+
+const CHORD = 0.3; // pixels that a drawn facet may be off
+const FINE = 60000; // facets in view up to which they are drawn anew, as exactly as the zoom asks for, with their edges
+const AROUND = 0.5; // what is drawn beside the home view, as a share of it; further out only what is drawn anew
+const CHUNK = 2048; // facets that are drawn or left out together
+const SLOW = 25; // milliseconds that drawing all facets may take in each frame of a movement
+const REST = 120; // milliseconds without movement after which they are drawn if they take longer
+const THEMES = {
+  dark: { background: [0.09, 0.1, 0.12], unknown: [0.22, 0.23, 0.26], ink: "#eeeeee", edge: [0, 0, 0, 1] },
+  light: { background: [1, 1, 1], unknown: [0.87, 0.87, 0.88], ink: "#111111", edge: [0.15, 0.15, 0.15, 1] },
+};
+
+// The drawing half of the page: what App (app.js) builds on, and whose state it shows.
+export class Scene {
+  setScale(name) {
+    this.scale = makeScale(name, this.atlas.home);
+    this.scaleChoice.value = name;
+    this.view = homeView(this.scale, this.size.width, this.size.height);
+    const { atlas, scale } = this;
+    this.layout = layOut(atlas, scale);
+    const order = alongCurve(atlas, this.layout, boxOf(this.view, this.size));
+    if (this.base) this.painter.unload(this.base.loaded);
+    const [box, tolerance] = [boxOf(this.view, this.size, AROUND), CHORD * this.view.step];
+    const made = triangulate(atlas, order, { scale, layout: this.layout, box, tolerance });
+    this.base = { loaded: this.painter.load(made), chunks: this.chunks(order, made.starts) };
+    this.dropFine();
+    this.changed();
+  }
+
+  chunks(order, starts) {
+    const found = [];
+    for (let k = 0; k < order.length; k += CHUNK) {
+      const last = Math.min(order.length, k + CHUNK);
+      const box = [Infinity, -Infinity, Infinity, -Infinity];
+      for (let j = k; j < last; j++) {
+        const at = 4 * order[j];
+        const { boxes } = this.layout;
+        box[0] = Math.min(box[0], boxes[at]);
+        box[1] = Math.max(box[1], boxes[at + 1]);
+        box[2] = Math.min(box[2], boxes[at + 2]);
+        box[3] = Math.max(box[3], boxes[at + 3]);
+      }
+      found.push({ box, first: starts[k], count: starts[last] - starts[k] });
+    }
+    return found;
+  }
+
+  setPicture(id) {
+    this.picture = null;
+    if (id === "selection" && hasSurface(this.atlas)) return;
+    const whole = id === "selection" ? this.atlas.selection : this.atlas.pictures.find(({ name }) => `picture:${name}` === id);
+    const values = this.atlas[id === "selection" ? "scores" : id];
+    this.painter.setPicture(values, whole.pixels, whole.pixels);
+    this.picture = { box: whole.limits.map(Math.log10), range: rangeOf(values, whole.bestScore), direct: false };
+  }
+
+  // The score in the pixels of the view, made anew when that has changed.
+  makeSurface() {
+    if (this.quantity.id !== "selection" || !hasSurface(this.atlas)) return;
+    const box = boxOf(this.view, this.size);
+    const key = JSON.stringify([box, this.scale.name]);
+    if (this.picture?.key === key || this.surfacing) return;
+    this.surfacing = setTimeout(() => {
+      this.surfacing = null;
+      const { width, height } = this.size;
+      const now = boxOf(this.view, this.size);
+      const values = scoresIn(this.atlas, this.scale, now, width, height);
+      this.painter.setPicture(values, width, height);
+      const range = rangeOf(values, this.atlas.selection.bestScore, this.picture?.range);
+      this.picture = { box: now, range, direct: true, scaleName: this.scale.name, key: JSON.stringify([now, this.scale.name]) };
+      this.changed();
+    }, 30);
+  }
+
+  get range() {
+    return this.quantity.picture ? (this.picture?.range ?? [0, 1]) : this.values.range;
+  }
+
+  draw() {
+    const { painter, view, size, scale, quantity } = this;
+    const { background, unknown, ink, edge } = THEMES[this.theme];
+    const style = { view, size, scale, range: this.range, axis: this.values.axis, unknown };
+    painter.clear(background);
+    const fine = this.isFine();
+    if (quantity.picture) this.drawPicture(unknown);
+    else if (this.isMoving()) this.drawKept();
+    else this.drawFacets(style, fine, edge);
+    this.drawMarks(ink);
+    this.legend.show(quantity, this.range, this.note());
+  }
+
+  // All facets in view. How long it takes decides whether they are drawn anew in each frame of a movement.
+  drawFacets(style, fine, edge) {
+    const { painter } = this;
+    const begin = performance.now();
+    if (fine) painter.draw(this.fine.loaded, [[0, this.fine.loaded.count]], style);
+    else painter.draw(this.base.loaded, this.stretches(), style);
+    const lines = fine ? this.fine.lines : null;
+    if (lines) painter.draw(lines, [[0, lines.count]], { ...style, plain: edge, lines: true });
+    painter.keep();
+    this.kept = { view: this.view, scale: this.scale, milliseconds: performance.now() - begin, shown: false };
+  }
+
+  // Whether the view has changed just now, and facets take too long to draw: then they wait until it is at rest.
+  isMoving() {
+    const { kept, view } = this;
+    if (!kept || kept.scale !== this.scale || kept.milliseconds < SLOW || kept.view === view) return false;
+    if (kept.rested === view) return false;
+    clearTimeout(this.resting);
+    this.resting = setTimeout(() => {
+      this.resting = null;
+      kept.rested = this.view;
+      this.changed();
+    }, REST);
+    return true;
+  }
+
+  drawKept() {
+    const { view, size } = this;
+    const { view: before } = this.kept;
+    this.kept.shown = true;
+    const along = (from, to, length) => (2 * (from - to)) / (view.step * length);
+    this.painter.drawKept(along(before.x, view.x, size.width), along(before.y, view.y, size.height), before.step / view.step);
+  }
+
+  // Boxes are given relative to the middle of the view: single precision is enough then.
+  drawPicture(unknown) {
+    const { picture, view, scale } = this;
+    if (!picture || (picture.direct && picture.scaleName !== scale.name)) return;
+    const relative = picture.direct || scale.name === "log" ? [view.x, view.x, view.y, view.y] : [0, 0, 0, 0];
+    const [box, limits] = [boxOf(view, this.size), picture.box].map((one) => one.map((value, k) => value - relative[k]));
+    this.painter.drawPicture({ box, limits, range: picture.range, unknown, scale, direct: picture.direct });
+  }
+
+  stretches() {
+    const box = boxOf(this.view, this.size);
+    const found = [];
+    for (const { box: [x0, x1, y0, y1], first, count } of this.base.chunks) {
+      if (x0 > box[1] || x1 < box[0] || y0 > box[3] || y1 < box[2]) continue;
+      const last = found[found.length - 1];
+      if (last && last[0] + last[1] === first) last[1] += count;
+      else found.push([first, count]);
+    }
+    return found;
+  }
+
+  drawMarks(ink) {
+    const { overlay, atlas } = this;
+    overlay.begin(this.view, this.size, this.scale, ink);
+    if (atlas.selection && this.quantity.id === "selection") {
+      const { pos, neg } = atlas.selection.grid;
+      overlay.dots(pos.flatMap((p) => neg.map((q) => [p, q])), 2);
+    }
+    if (atlas.selection) {
+      overlay.outline(atlas.selection.cells, "#d7191c");
+      overlay.star(atlas.selection.costs);
+    }
+    if (atlas.frontier && this.point !== null) overlay.outline(atlas.frontier.cells[this.point], "#0072b2");
+    if (this.paths) overlay.events(atlas, this.paths);
+    overlay.axes();
+    this.pins.forEach((costs, k) => overlay.pin(costs, k, PIN_NAMES[k]));
+    if (this.costs) overlay.cross(this.costs, "#111111");
+  }
+
+  note() {
+    if (this.quantity.picture) return `exact in the middle of each pixel${this.picture?.direct ? "" : " of a picture"}`;
+    if (!this.quantity.needsModels) return "";
+    const known = `${this.values.done.toLocaleString("en")} facets computed`;
+    const where = ["score", "disagree"].includes(this.quantity.id) ? "in the middle of each facet; " : "";
+    return where + known + (this.values.pending ? " …" : "");
+  }
+
+  dropFine() {
+    if (!this.fine) return;
+    this.painter.unload(this.fine.loaded);
+    if (this.fine.lines) this.painter.unload(this.fine.lines);
+    this.fine = null;
+  }
+
+  // Whether what was drawn finely covers the view.
+  isFine() {
+    if (!this.fine) return false;
+    const [x0, x1, y0, y1] = boxOf(this.view, this.size);
+    const [a, b, c, d] = this.fine.box;
+    const ratio = this.view.step / this.fine.step;
+    return x0 >= a && x1 <= b && y0 >= c && y1 <= d && ratio > 0.4 && ratio < 1.6;
+  }
+
+  prepareFine() {
+    if (this.isFine() || this.waiting) return;
+    this.waiting = setTimeout(() => {
+      this.waiting = null;
+      this.makeFine();
+    }, 60);
+  }
+
+  makeFine() {
+    const box = boxOf(this.view, this.size, 0.25);
+    const { step } = this.view;
+    if (this.tooMany && this.tooMany.step === step && this.tooMany.box.every((value, k) => value === box[k])) return;
+    const facets = facetsIn(this.layout, box);
+    this.dropFine();
+    this.tooMany = facets.length > FINE ? { step, box } : null;
+    if (this.tooMany || !facets.length) return;
+    const made = triangulate(this.atlas, facets, { scale: this.scale, layout: this.layout, box, tolerance: CHORD * step });
+    const area = this.size.width * this.size.height;
+    const lines = facets.length < area / 60 ? this.painter.load(this.edgesOf(facets, box)) : null;
+    this.fine = { loaded: this.painter.load(made), lines, box, step };
+    this.changed();
+  }
+
+  // The borders of some facets as lines, each with ends (place, facet).
+  edgesOf(facets, box) {
+    const places = [];
+    const planes = halfPlanes(this.scale, box);
+    const far = (x) => [Math.fround(x), x - Math.fround(x)];
+    for (const f of facets) {
+      const ring = ringOf(this.atlas, planes, f);
+      ring.forEach((c, k) => {
+        const line = bend(this.scale, c, ring[(k + 1) % ring.length], CHORD * this.view.step, planes);
+        for (let j = 1; j < line.length; j++) for (const [x, y] of [line[j - 1], line[j]]) places.push(...far(x), ...far(y));
+      });
+    }
+    return { places: Float32Array.from(places), facets: new Uint32Array(places.length / 4) };
+  }
+
+  // Values that need models: those of the facets in view, the largest first.
+  askValues() {
+    if (!this.quantity.needsModels) return;
+    const key = JSON.stringify([this.view, this.scale.name]);
+    if (this.asked === key) return;
+    this.asked = key;
+    const { boxes } = this.layout;
+    const area = (f) => (boxes[4 * f + 1] - boxes[4 * f]) * (boxes[4 * f + 3] - boxes[4 * f + 2]);
+    this.values.ask(facetsIn(this.layout, boxOf(this.view, this.size)).sort((f, g) => area(g) - area(f)));
+  }
+}
+
+function rangeOf(values, best = -Infinity, before = [Infinity, -Infinity]) {
+  let [low, high] = before;
+  for (const value of values) {
+    if (value < low) low = value;
+    if (value > high) high = value;
+  }
+  return [Math.min(low, best), Math.max(high, best)]; // the best cell may be smaller than a pixel
+}

@@ -1,0 +1,182 @@
+// Facets -> triangles for the graphics card, on the places of a scale.
+//
+// Edges are straight in homogeneous costs, and a logarithmic scale bends them. So triangles are split at the middles of edges that
+// are bent by more than a tolerance; whether an edge is split depends on it alone, so that no gaps open between neighbours.
+// A place is stored as the sum of two single-precision numbers: relative to the middle of the view it has some 48 bits.
+
+import { clip, halfPlanes, middleOf, placeOf } from "./plane.js";
+
+const DEEPEST = 48; // splits in a row: a guard only, each one makes an edge a quarter as bent
+const SMALL = 0.05; // decades: in a facet no wider than this slopes hardly change,
+const BENT = 0.82; // so that an edge of d decades is bent by at most this times d^2 (|y''| <= ln 10 |s (1 - s)|, slope |s| <= 1.26)
+
+class Growing {
+  constructor(Kind, size) {
+    this.array = new Kind(size);
+    this.size = 0;
+  }
+  reserve(more) {
+    if (this.size + more <= this.array.length) return;
+    const larger = new this.array.constructor(2 * (this.size + more));
+    larger.set(this.array.subarray(0, this.size));
+    this.array = larger;
+  }
+  get used() {
+    return this.array.subarray(0, this.size);
+  }
+}
+
+export class Triangles {
+  constructor(count) {
+    this.places = new Growing(Float32Array, 12 * count + 64);
+    this.facets = new Growing(Uint32Array, 3 * count + 16);
+  }
+  corner(x, y, facet) {
+    const { array, size } = this.places;
+    array[size] = x;
+    array[size + 1] = x - array[size];
+    array[size + 2] = y;
+    array[size + 3] = y - array[size + 2];
+    this.places.size += 4;
+    this.facets.array[this.facets.size++] = facet;
+  }
+  add(a, b, c, facet) {
+    this.places.reserve(12);
+    this.facets.reserve(3);
+    this.corner(a.x, a.y, facet);
+    this.corner(b.x, b.y, facet);
+    this.corner(c.x, c.y, facet);
+  }
+}
+
+// Places of all vertices, which may be infinite, and the box of each facet on the plane.
+export function layOut(atlas, scale) {
+  const n = atlas.vertexP.length;
+  const [x, y] = [new Float64Array(n), new Float64Array(n)];
+  for (let v = 0; v < n; v++) {
+    const place = placeOf(scale, atlas.vertexP[v] / atlas.unit, atlas.vertexQ[v] / atlas.unit, atlas.vertexL[v]);
+    x[v] = place[0];
+    y[v] = place[1];
+  }
+  return { x, y, boxes: boxesOf(atlas, x, y) };
+}
+
+function boxesOf(atlas, x, y) {
+  const boxes = new Float32Array(4 * atlas.nFacets);
+  for (let f = 0; f < atlas.nFacets; f++) {
+    let x0 = Infinity, x1 = -Infinity, y0 = Infinity, y1 = -Infinity; // prettier-ignore
+    for (let k = atlas.at[f]; k < atlas.at[f + 1]; k++) {
+      const v = atlas.corners[k];
+      if (!(x[v] >= x0)) x0 = x[v];
+      if (!(x[v] <= x1)) x1 = x[v];
+      if (!(y[v] >= y0)) y0 = y[v];
+      if (!(y[v] <= y1)) y1 = y[v];
+    }
+    boxes[4 * f] = Number.isNaN(x0) ? -Infinity : x0; // a cost of 0/0, in a corner of infinity, may be anything
+    boxes[4 * f + 1] = Number.isNaN(x1) ? Infinity : x1;
+    boxes[4 * f + 2] = Number.isNaN(y0) ? -Infinity : y0;
+    boxes[4 * f + 3] = Number.isNaN(y1) ? Infinity : y1;
+  }
+  return boxes;
+}
+
+// The ring of a facet in the user's homogeneous costs, as far as it lies in some half planes.
+export function ringOf(atlas, planes, f) {
+  let ring = [];
+  for (let k = atlas.at[f]; k < atlas.at[f + 1]; k++) {
+    const v = atlas.corners[k];
+    ring.push([atlas.vertexP[v] / atlas.unit, atlas.vertexQ[v] / atlas.unit, atlas.vertexL[v]]);
+  }
+  for (const h of planes) if (ring.length) ring = clip(ring, h);
+  return ring;
+}
+
+function cornerOf(scale, [p, q, l]) {
+  const [x, y] = placeOf(scale, p, q, l);
+  return { x, y, p: p / l, q: q / l };
+}
+
+function split(out, a, b, c, facet, tolerance, depth) {
+  const edges = [[a, b], [b, c], [c, a]]; // prettier-ignore
+  const middles = edges.map(([u, v]) => (depth > 0 ? middleOf(u, v) : null));
+  const [ab, bc, ca] = middles.map((middle) => (middle && middle.off > tolerance ? middle : null));
+  const again = (u, v, w) => split(out, u, v, w, facet, tolerance, depth - 1);
+  const count = (ab ? 1 : 0) + (bc ? 1 : 0) + (ca ? 1 : 0);
+  if (count === 0) return out.add(a, b, c, facet);
+  if (count === 3) return [again(a, ab, ca), again(ab, b, bc), again(ca, bc, c), again(ab, bc, ca)];
+  const turned = (u, v, w) => split(out, u, v, w, facet, tolerance, depth); // so that ab is split, and if two are, bc
+  if (count === 1 ? bc : !ab) return turned(b, c, a);
+  if (count === 1 ? ca : !bc) return turned(c, a, b);
+  if (count === 1) return [again(a, ab, c), again(ab, b, c)];
+  return [again(a, ab, c), again(ab, bc, c), again(ab, b, bc)];
+}
+
+// What is drawn: the facets inside a box of places, bent by no more than a tolerance.
+function addFacet(out, atlas, f, { scale, layout, box, planes, tolerance }) {
+  const b = layout.boxes.subarray(4 * f, 4 * f + 4);
+  const wide = Math.max(b[1] - b[0], b[3] - b[2]);
+  const flat = scale.name !== "log" || (wide < SMALL && BENT * wide * wide < tolerance);
+  const within = !planes.length || (b[0] >= box[0] && b[1] <= box[1] && b[2] >= box[2] && b[3] <= box[3]);
+  if (flat && within) return addFan(out, atlas, layout, f);
+  const corners = ringOf(atlas, planes, f).map((c) => cornerOf(scale, c));
+  for (let k = 1; k + 1 < corners.length; k++) {
+    if (flat) out.add(corners[0], corners[k], corners[k + 1], f);
+    else split(out, corners[0], corners[k], corners[k + 1], f, tolerance, DEEPEST);
+  }
+  return undefined;
+}
+
+// Most facets: all corners are drawn, and no edge is bent.
+function addFan(out, { at, corners }, { x, y }, f) {
+  const n = at[f + 1] - at[f];
+  out.places.reserve(12 * n);
+  out.facets.reserve(3 * n);
+  const a = corners[at[f]];
+  for (let k = at[f] + 1; k + 1 < at[f + 1]; k++) {
+    const b = corners[k];
+    const c = corners[k + 1];
+    out.corner(x[a], y[a], f);
+    out.corner(x[b], y[b], f);
+    out.corner(x[c], y[c], f);
+  }
+}
+
+// The triangles of some facets, and where those of each begin (in corners).
+export function triangulate(atlas, facets, { scale, layout, box, tolerance }) {
+  const out = new Triangles(3 * facets.length);
+  const starts = new Uint32Array(facets.length + 1);
+  const how = { scale, layout, box, tolerance, planes: halfPlanes(scale, box) };
+  facets.forEach((f, k) => {
+    addFacet(out, atlas, f, how);
+    starts[k + 1] = out.facets.size;
+  });
+  return { places: out.places.used, facets: out.facets.used, starts };
+}
+
+// All facets along a curve that keeps neighbours together, so that few stretches of them are in view.
+export function alongCurve({ at, corners, nFacets: n }, layout, box) {
+  const keys = new Float64Array(n);
+  const spreads = Array.from({ length: 1024 }, (_, bits) => spread(bits));
+  const place = (value, low, high) => Math.max(0, Math.min(1023, Math.floor((1024 * (value - low)) / (high - low)))) || 0;
+  for (let f = 0; f < n; f++) {
+    const x = place(layout.x[corners[at[f]]], box[0], box[1]);
+    const y = place(layout.y[corners[at[f]]], box[2], box[3]);
+    keys[f] = (spreads[x] + 2 * spreads[y]) * 4194304 + f;
+  }
+  return Uint32Array.from(keys.sort(), (key) => key % 4194304);
+}
+
+function spread(bits) {
+  let out = 0;
+  for (let k = 0; k < 10; k++) out += ((bits >> k) & 1) * 4 ** k;
+  return out;
+}
+
+export function facetsIn(layout, box) {
+  const found = [];
+  const { boxes } = layout;
+  for (let f = 0, k = 0; k < boxes.length; f++, k += 4) {
+    if (boxes[k] <= box[1] && boxes[k + 1] >= box[0] && boxes[k + 2] <= box[3] && boxes[k + 3] >= box[2]) found.push(f);
+  }
+  return found;
+}

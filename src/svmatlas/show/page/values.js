@@ -1,0 +1,192 @@
+// What facets are coloured by: a value for each facet, or an affine map of the costs.
+//
+// Sizes of sets and layers are known at once. Values that need models are computed facet by facet, in short turns between frames,
+// the largest facets in view first; facets that were not reached yet are grey.
+
+import { INSIDE, MARGIN, firstPiece, pieceState, piecesOf, sizesOfSets } from "./atlas.js";
+import { WIDE } from "./draw.js";
+import { betaAt, mapsOf } from "./maps.js";
+import { confusion, differing, isHeldOut, predictions, scoresOf } from "./scores.js";
+import { coefMap } from "./solve.js";
+
+const KNOWN_MAP = 1;
+const KNOWN_VALUE = 2;
+const TO_COSTS = 2; // the axis that a value is divided by: l
+
+export function quantities(atlas) {
+  const rows = isHeldOut(atlas) ? "held-out rows" : "training rows";
+  const list = [];
+  if (atlas.nFacets) {
+    list.push(
+      { id: "margin", label: "rows on the margin", table: "size" },
+      { id: "support", label: "support vectors", table: "size" },
+      { id: "layer", label: "layer", table: "size" },
+      { id: "parity", label: "layers, odd and even", table: "two" },
+      { id: "score", label: `balanced accuracy, ${rows}`, table: "size", needsModels: true },
+      { id: "disagree", label: `predictions unlike pin A, ${rows}`, table: "size", needsModels: true },
+      { id: "alpha", label: "alpha of the chosen row, share of its bound", table: "size", needsModels: true },
+    );
+    if (atlas.ownRows || atlas.coefOf) {
+      const coefficient = (name, j) => ({ id: `coef:${j}`, label: `coefficient of ${name}`, table: "sign", needsModels: true });
+      atlas.names.forEach((name, j) => list.push(coefficient(name, j)));
+    }
+  }
+  if (atlas.selection) list.push({ id: "selection", label: "cross-validated score", table: "size", picture: true });
+  for (const { name } of atlas.pictures || []) {
+    list.push({ id: `picture:${name}`, label: `${name}, in pixels`, table: "size", picture: true });
+  }
+  return list;
+}
+
+function valueOfFacets(atlas, id) {
+  if (id === "layer") return atlas.layer;
+  if (id === "parity") return atlas.layer.map((layer) => layer & 1);
+  if (!atlas.setSizes) atlas.setSizes = setSizes(atlas);
+  const { margin, inside } = atlas.setSizes;
+  return id === "margin" ? margin : margin.map((count, f) => count + inside[f]);
+}
+
+// By facet; where rows are tied, more of them are on the margin than in the piece.
+function setSizes(atlas) {
+  const pieces = sizesOfSets(atlas);
+  if (!atlas.piece) return pieces;
+  const margin = Int32Array.from(atlas.piece, (piece) => pieces.margin[piece]);
+  const inside = Int32Array.from(atlas.piece, (piece) => pieces.inside[piece]);
+  for (let f = 0; f < atlas.nFacets; f++) {
+    if (atlas.tiedAt[f] === atlas.tiedAt[f + 1]) continue;
+    const state = pieceState(atlas, atlas.piece[f]);
+    for (let k = atlas.tiedAt[f]; k < atlas.tiedAt[f + 1]; k++) {
+      const i = atlas.tied[k];
+      if (state[i] !== MARGIN) margin[f] += atlas.rowsOfPoint[i];
+      if (state[i] === INSIDE) inside[f] -= atlas.rowsOfPoint[i];
+    }
+  }
+  return { margin, inside };
+}
+
+// Mean of the corners of a facet, homogeneous.
+export function middleOfFacet(atlas, f) {
+  const c = [0, 0, 0];
+  for (let k = atlas.at[f]; k < atlas.at[f + 1]; k++) {
+    const v = atlas.corners[k];
+    const sum = atlas.vertexP[v] + atlas.vertexQ[v] + atlas.vertexL[v];
+    c[0] += atlas.vertexP[v] / sum;
+    c[1] += atlas.vertexQ[v] / sum;
+    c[2] += atlas.vertexL[v] / sum;
+  }
+  return c;
+}
+
+export class Values {
+  constructor(atlas, painter) {
+    this.atlas = atlas;
+    this.painter = painter;
+    this.values = new Float32Array(4 * WIDE * painter.height);
+    this.range = [0, 1];
+    this.axis = TO_COSTS;
+    this.done = 0;
+    this.queue = [];
+  }
+
+  // Begin with a quantity; ``context``: the chosen row, and the predictions of pin A.
+  choose(quantity, context) {
+    this.quantity = quantity;
+    this.context = context;
+    this.values.fill(0);
+    this.axis = TO_COSTS;
+    this.done = 0;
+    this.queue = [];
+    if (quantity.picture) return;
+    if (quantity.needsModels) this.range = [0, quantity.id === "alpha" ? 1 : 0];
+    else this.fill(valueOfFacets(this.atlas, quantity.id));
+    if (quantity.id === "alpha") this.axis = this.atlas.axis[this.pointOfRow()] ?? TO_COSTS;
+    this.painter.setValues(this.values);
+  }
+
+  pointOfRow() {
+    return this.atlas.point[this.context.row];
+  }
+
+  fill(found) {
+    let [low, high] = [Infinity, -Infinity];
+    for (let f = 0; f < found.length; f++) {
+      this.values[4 * f + 2] = found[f];
+      this.values[4 * f + 3] = KNOWN_VALUE;
+      low = Math.min(low, found[f]);
+      high = Math.max(high, found[f]);
+    }
+    this.range = [low, high];
+  }
+
+  // Facets to compute next, in order; those that are known are passed over.
+  ask(facets) {
+    if (!this.quantity?.needsModels) return;
+    this.queue = facets.filter((f) => this.values[4 * f + 3] === 0).reverse();
+  }
+
+  get pending() {
+    return this.queue.length > 0;
+  }
+
+  // Work for so many milliseconds.
+  work(milliseconds) {
+    const end = performance.now() + milliseconds;
+    let [first, last] = [Infinity, -1];
+    while (this.queue.length && performance.now() < end) {
+      const f = this.queue.pop();
+      this.compute(f);
+      this.done++;
+      const row = Math.floor(f / WIDE);
+      first = Math.min(first, row);
+      last = Math.max(last, row + 1);
+    }
+    if (last > 0) this.painter.setValues(this.values, first, last);
+  }
+
+  compute(f) {
+    const { id } = this.quantity;
+    if (id === "alpha") return this.computeAlpha(f);
+    const { atlas } = this;
+    const maps = mapsOf(atlas, pieceState(atlas, firstPiece(atlas, f)));
+    if (id.startsWith("coef:")) return this.setMap(f, coefMap(atlas, maps, Number(id.slice(5))));
+    const c = middleOfFacet(atlas, f);
+    if (!(c[2] > 0)) return undefined;
+    const positive = predictions(atlas, betaAt(atlas, maps, c));
+    const value = id === "score"
+      ? scoresOf(confusion(atlas, positive)).balanced
+      : differing(atlas, positive, this.context.predictions || positive).length; // prettier-ignore
+    return this.setValue(f, value);
+  }
+
+  // Alpha is one affine map in a facet only if ties do not cut it; else it is left out.
+  computeAlpha(f) {
+    const { atlas } = this;
+    const i = this.pointOfRow();
+    if (i < 0) return this.setValue(f, i === -2 ? 1 : 0);
+    if (piecesOf(atlas, f).length > 1) return undefined;
+    const state = pieceState(atlas, firstPiece(atlas, f));
+    if (state[i] !== MARGIN) return this.setValue(f, state[i] === INSIDE ? 1 : 0);
+    const { members, alpha } = mapsOf(atlas, state);
+    const k = members.indexOf(i);
+    const [p, q, l] = alpha.map((map) => map[k] / atlas.weight[i]);
+    const place = 4 * f;
+    this.values.set([p, q, l / atlas.unit, KNOWN_MAP], place);
+    return undefined;
+  }
+
+  setMap(f, [p, q, l]) {
+    const { unit } = this.atlas;
+    this.values.set([p * unit, q * unit, l, KNOWN_MAP], 4 * f);
+    const c = middleOfFacet(this.atlas, f);
+    const size = c[2] > 0 ? Math.abs((p * c[0] + q * c[1]) / c[2] + l) : 0;
+    if (size > this.range[1] && Number.isFinite(size)) this.range = [-size, size];
+  }
+
+  setValue(f, value) {
+    this.values.set([0, 0, value, KNOWN_VALUE], 4 * f);
+    if (this.quantity.id === "alpha") return;
+    const [low, high] = this.done ? this.range : [value, value];
+    this.range = [Math.min(low, value), Math.max(high, value)];
+  }
+}
+

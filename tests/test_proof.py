@@ -1,0 +1,343 @@
+"""The checker: it certifies what is right, down to the hard cases, and refuses what is not, by place."""
+
+from __future__ import annotations
+
+import json
+import struct
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_array
+from sklearn.datasets import load_wine
+
+import svmatlas
+from svmatlas.cli.main import main
+from svmatlas.proof.certify import _certify
+from svmatlas.proof.models import exact_sums, split_products
+from svmatlas.proof.reading import Map, read_map
+from tests import cases
+
+RNG = np.random.default_rng
+
+
+def shares(scale):
+    """Three columns that add up to one, beside a large one."""
+    rng = RNG(5)
+    return np.column_stack([rng.dirichlet(np.ones(3), 24), scale * rng.normal(size=24)]), np.arange(24) % 2
+
+
+def wide():
+    rng = RNG(6)
+    return rng.normal(size=(20, 30)) * 10.0 ** rng.uniform(0, 7, 30), np.arange(20) % 2
+
+
+def lengths():
+    rng = RNG(7)
+    return rng.normal(size=(24, 3)) * 10.0 ** rng.uniform(-4, 4, 24)[:, None], np.arange(24) % 2
+
+
+def wine():
+    X, y = load_wine(return_X_y=True)
+    return X[:130:3, :5], y[:130:3]
+
+
+HOSTILE = [
+    cases.one_hot,
+    cases.lattice,
+    cases.one_positive,
+    cases.both_labels,
+    cases.every_row_three_times,
+    lengths,
+    wide,
+    wine,
+]
+HOSTILE += [partial(shares, 1e5), partial(shares, 1e7)]
+
+
+@pytest.mark.parametrize("make", HOSTILE, ids=str)
+def test_hostile_maps_are_certified_on_the_rows_as_given(make):
+    X, y = make()
+    found = svmatlas.certify(svmatlas.explore(X, y), X, y)
+    assert found.ok, str(found)
+    assert found.data == "given"
+    assert found.gap < 1e-9
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"kernel": "rbf"},
+        {"kernel": "poly", "degree": 2},
+        {"bias": 0.0},
+        {"sample_weight": np.r_[0.0, np.arange(1, 20) / 7]},
+        {"standardize": True},
+        {"region": ((0.01, 2.0), (0.1, np.inf))},
+        {"region": ((0.3, 0.7), (0.01, 5.0)), "bias": 0.01},
+    ],
+    ids=str,
+)
+def test_maps_of_every_kind_are_certified(more):
+    rng = RNG(1)
+    X, y = rng.normal(size=(20, 3)), np.array(["no", "yes"])[np.arange(20) % 2]
+    X[5:8] = X[2:5] * [1, 1, 2]
+    atlas = svmatlas.explore(X, y, **more)
+    assert svmatlas.certify(atlas, X, y, sample_weight=more.get("sample_weight")).ok
+    assert svmatlas.certify(atlas).ok
+
+
+def test_sparse_wide_and_precomputed_data_are_certified():
+    rng = RNG(2)
+    X, y = rng.normal(size=(12, 400)) * (rng.random((12, 400)) < 0.1), np.arange(12) % 2
+    atlas = svmatlas.explore(csr_array(X), y)
+    assert svmatlas.certify(atlas, csr_array(X), y).ok
+    assert svmatlas.certify(atlas, X, y, n_jobs=-1).ok
+    assert svmatlas.certify(atlas).ok
+    K = X @ X.T
+    atlas = svmatlas.explore(K, y, kernel="precomputed")
+    assert svmatlas.certify(atlas, K, y).ok
+    with pytest.raises(svmatlas.ProofError, match="give the data"):
+        svmatlas.certify(atlas)
+
+
+def test_a_partial_map_is_certified_as_far_as_it_goes():
+    X, y = cases.gaussian(15, 15, 3, 1.0)
+    found = svmatlas.certify(svmatlas.explore(X, y, max_facets=50), X, y)
+    assert found.ok
+    assert not found.complete
+    assert not found.tiles
+
+
+def test_other_data_are_refused():
+    X, y = cases.gaussian(10, 10, 2, 1.0)
+    atlas = svmatlas.explore(X, y)
+    other = X.copy()
+    other[3, 1] = np.nextafter(other[3, 1], 1)
+    assert svmatlas.certify(atlas, other, y).faults == ["row 3 of the file is not that of X"]
+    assert not svmatlas.certify(atlas, X, 1 - y).ok
+    with pytest.raises(svmatlas.ProofError, match="labels"):
+        svmatlas.certify(atlas, X, y + 1)
+    with pytest.raises(svmatlas.ProofError, match="20 rows"):
+        svmatlas.certify(atlas, X[1:], y[1:])
+    with pytest.raises(svmatlas.ProofError, match="sample_weight"):
+        svmatlas.certify(atlas, X, y, sample_weight=np.full(20, 2.0))
+    with pytest.raises(ValueError, match="both X and y"):
+        svmatlas.certify(atlas, X)
+
+
+def test_the_bound_holds_at_random_costs(gap):
+    X, y = cases.gaussian(12, 12, 2, 1.0)
+    atlas = svmatlas.explore(X, y)
+    bound = svmatlas.certify(atlas, X, y).gap
+    for p, q in RNG(0).lognormal(0, 2, (50, 2)):
+        assert gap(X, y, p, q, atlas.coef(p, q), atlas.intercept(p, q), atlas.alpha(p, q)) < bound + 1e-13
+
+
+def test_sums_are_exact():
+    rng = RNG(3)
+    a, b = rng.normal(size=(5, 40)) * 10.0 ** rng.uniform(-20, 20, 40), rng.normal(size=40)
+    terms = split_products(a, b).reshape(5, -1)
+    both = np.concatenate([terms, -terms[:, ::-1], np.full((5, 1), 1e-30)], axis=1)
+    assert np.all(exact_sums(both) == 1e-30)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Files
+
+
+def polygons(path):
+    """A second reader, from docs/format.md alone."""
+    with open(path, "rb") as file:
+        blob = file.read()
+    (size,) = struct.unpack("<8xQ", blob[:16])
+    header = json.loads(blob[48 : 48 + size])
+
+    def values(name):
+        place, start = header["arrays"][name], 48 + size
+        count = int(np.prod(place["shape"]))
+        letter = {"<f8": "d", "<i4": "i", "<i8": "q"}[place["type"]]
+        return struct.unpack_from(f"<{count}{letter}", blob, start + place["at"])
+
+    mesh = "mesh" if "mesh.vertices" in header["arrays"] else "split"
+    flat, corners, at = (values(f"{mesh}.{name}") for name in ("vertices", "facet_vertices", "facet_at"))
+    unit = 2.0 ** header["parameters"]["cost_exponent"]
+    found = []
+    for first, last in pairwise(at):
+        homogeneous = [flat[3 * v : 3 * v + 3] for v in corners[first:last]]
+        found.append([(p / unit / l, q / unit / l) if l else (p, q, 0) for p, q, l in homogeneous])
+    return found
+
+
+@pytest.mark.parametrize("make", [cases.lattice, wide])
+def test_a_second_reader_gets_the_same_polygons(tmp_path, make):
+    atlas = svmatlas.explore(*make())
+    atlas.save(tmp_path / "map.atlas")
+    found = polygons(tmp_path / "map.atlas")
+    assert len(found) == atlas.n_facets
+    for f, corners in enumerate(found):
+        for mine, (p, q, l) in zip(corners, atlas.polygon(f), strict=True):
+            assert (len(mine) == 3) == (l == 0)
+            if l:
+                np.testing.assert_allclose(mine, (p / l, q / l), rtol=1e-14)
+
+
+def test_altered_files_are_refused(tmp_path):
+    path = tmp_path / "map.atlas"
+    svmatlas.explore(*cases.gaussian(5, 5, 2, 1.0)).save(path)
+    blob = bytearray(path.read_bytes())
+    for place in (3, 20, 60, len(blob) - 100):
+        altered = blob.copy()
+        altered[place] ^= 1
+        path.write_bytes(altered)
+        with pytest.raises(svmatlas.ProofError):
+            svmatlas.certify(path)
+
+
+def test_the_command(tmp_path, capsys):
+    X, y = cases.gaussian(8, 8, 2, 1.0)
+    data, atlas = tmp_path / "data.npz", tmp_path / "map.atlas"
+    np.savez(data, X=X, y=y)
+    svmatlas.explore(X, y).save(atlas)
+    assert main(["certify", str(atlas), "--data", str(data)]) == 0
+    assert "certified, for the rows as they were given" in capsys.readouterr().out
+    assert main(["certify", str(atlas), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["tiles"]
+    np.savez(data, X=X + 1e-3, y=y)
+    assert main(["certify", str(atlas), "--data", str(data)]) == 1
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Mutations
+
+
+@pytest.fixture(scope="module")
+def maps(tmp_path_factory):
+    """A map without ties and one with, as files hold them."""
+    path = tmp_path_factory.mktemp("maps") / "map.atlas"
+    found = []
+    for X, y in (
+        cases.gaussian(6, 6, 2, 1.0),
+        (np.array([(i, j) for i in range(3) for j in range(3)], float), np.arange(9) % 2),
+    ):
+        svmatlas.explore(X, y, region=((0.1, 3.0), (0.1, 3.0))).save(path)
+        stored = read_map(path)
+        found.append((Map({name: array.copy() for name, array in stored.arrays.items()}, stored.parameters), X, y))
+    assert [stored.tied for stored, _, _ in found] == [False, True]
+    return found
+
+
+def check(stored, X, y):
+    with np.errstate(all="ignore"):
+        return _certify(stored, X, y, None, None, None)
+
+
+NUMBERS = (
+    "edge_code",
+    "edge_facets",
+    "edge_vertices",
+    "facet_layer",
+    "facet_parent",
+    "facet_at",
+    "facet_edges",
+    "facet_vertices",
+)
+
+
+def with_array(stored, name, array):
+    return stored._replace(arrays={**stored.arrays, name: array})
+
+
+def difference(stored, changed):
+    """What a mutation did."""
+    names = [name for name in stored.arrays if not np.array_equal(stored.arrays[name], changed.arrays[name])]
+    return [(name, np.argwhere(stored.arrays[name] != changed.arrays[name]).tolist()) for name in names]
+
+
+def change_number(rng, stored):
+    """Another value of one of the numbers that say how all hangs together."""
+    mesh = "mesh" if stored.tied else "split"
+    names = [f"{mesh}.{name}" for name in NUMBERS if not (stored.tied and name == "facet_parent")] + [
+        "split.flips",
+        "split.start",
+        "problem.point",
+        "problem.sign",
+        "data.axis",
+    ]
+    names += ["canonical.piece", "canonical.tied", "canonical.joint_code"] if stored.tied else []
+    name = names[rng.integers(len(names))]
+    array = stored.arrays[name].copy()
+    place = rng.integers(array.size)
+    old = array.flat[place]
+    while array.flat[place] == old:
+        array.flat[place] = old + rng.integers(-3, 4) if rng.random() < 0.5 else rng.integers(-2, max(3, array.max() + 2))
+    return with_array(stored, name, array)
+
+
+def flip_bit(rng, stored):
+    """One bit of a vertex, or of a row or a weight, that counts: of the first 12 bits behind the point, or before it."""
+    name = rng.choice(["mesh.vertices" if stored.tied else "split.vertices", "data.rows", "problem.weight"])
+    array = stored.arrays[name].copy()
+    bits = array.reshape(-1).view(np.uint64)
+    place = rng.choice(np.flatnonzero(bits))
+    bits[place] ^= np.uint64(1) << np.uint64(rng.integers(40 if name.endswith("vertices") else 0, 64))
+    return with_array(stored, name, array)
+
+
+def swap_facets(rng, stored):
+    """The partitions of two pieces, by the steps to them."""
+    flips = stored.arrays["split.flips"].copy()
+    a, b = rng.choice(np.arange(1, len(flips)), 2, replace=False)
+    flips[[a, b]] = flips[[b, a]]
+    return None if np.array_equal(flips, stored.arrays["split.flips"]) else with_array(stored, "split.flips", flips)
+
+
+def move_vertex(rng, stored):
+    name = "mesh.vertices" if stored.tied else "split.vertices"
+    array = stored.arrays[name].copy()
+    array[rng.integers(len(array)), rng.integers(3)] *= 1 + 10.0 ** rng.uniform(-4, 0)
+    return with_array(stored, name, array)
+
+
+def drop_facet(rng, stored):
+    """One facet less: its places are gone."""
+    mesh = "mesh" if stored.tied else "split"
+    f, at = rng.integers(stored.facets.n_facets), stored.arrays[f"{mesh}.facet_at"]
+    arrays = dict(stored.arrays)
+    for name in ("facet_edges", "facet_vertices"):
+        arrays[f"{mesh}.{name}"] = np.delete(arrays[f"{mesh}.{name}"], np.arange(at[f], at[f + 1]))
+    for name in ("facet_layer", "facet_parent"):
+        arrays[f"{mesh}.{name}"] = np.delete(arrays[f"{mesh}.{name}"], f)
+    arrays[f"{mesh}.facet_at"] = np.concatenate([at[: f + 1], at[f + 2 :] - (at[f + 1] - at[f])])
+    return stored._replace(arrays=arrays)
+
+
+def change_parameter(rng, stored):
+    name = rng.choice(["region", "bias", "exponent", "cost_exponent"])
+    value = stored.parameters[name]
+    new = [[0.1, 3.0], [0.2, 3.0]] if name == "region" else value + int(rng.integers(1, 4))
+    return stored._replace(parameters={**stored.parameters, name: new})
+
+
+MUTATIONS = [change_number] * 5 + [flip_bit, swap_facets, move_vertex, drop_facet, change_parameter]
+
+
+def test_what_is_not_changed_is_certified(maps):
+    assert all(check(stored, X, y).ok for stored, X, y in maps)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_mutations_are_refused(maps, seed):
+    rng = RNG(seed)
+    for n in range(100):
+        stored, X, y = maps[n % 4 == 0]
+        mutation = MUTATIONS[n % 10]
+        changed = mutation(rng, stored)
+        if changed is None:
+            continue
+        try:
+            found = check(changed, X, y)
+        except svmatlas.ProofError:
+            continue
+        assert not found.ok, (n, mutation.__name__, difference(stored, changed))
+        assert found.faults
