@@ -36,6 +36,7 @@ from sklearn.svm import SVC, LinearSVC
 import svmatlas
 from page import compare_page
 from svmatlas import AsymmetricSVC
+from svmatlas.choose import select as select_module
 from svmatlas.cli.prepare import compile_all
 
 
@@ -594,6 +595,67 @@ def run_selection(name):
         print(f"| {name} | {method} | {looked} | {taken:.1f} s | {score:.5f} | {exact} | {held_out:.5f} |", flush=True)
 
 
+def mixture(n, d, seed=0):
+    """Gaussian mixtures, one class in four rows, with a binary and a five-valued column."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < 0.25).astype(int)
+    centers = rng.normal(size=(2, 3, d - 2))
+    X = 0.6 * centers[y, rng.integers(0, 3, n)] + rng.normal(size=(n, d - 2))
+    return np.column_stack([X, rng.random(n) < 0.3 + 0.2 * y, rng.integers(0, 5, n)]), y
+
+
+class Trace:
+    """A bar that writes down the best score and the bound at some times."""
+
+    def __init__(self, shares, seconds):
+        self.begin, self.times, self.rows, self.text = time.perf_counter(), [s * seconds for s in shares], [], ""
+
+    def set_postfix_str(self, text, refresh):
+        self.text = text
+
+    def update(self, n):
+        taken = time.perf_counter() - self.begin
+        while self.times and taken > self.times[0]:
+            self.rows.append(f"{self.times.pop(0):.0f} s: {self.text}")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+def run_any_time(n, d):
+    """A 20 x 20 grid of LinearSVC, and select stopped after the same time."""
+    X, y = mixture(n, d)
+    svmatlas.select(X[:60, :3], y[:60], cv=2, tolerance=0.0)
+    pairs = [{0: float(a), 1: float(b)} for a in np.logspace(-3, 3, 20) for b in np.logspace(-3, 3, 20)]
+    grid = GridSearchCV(LinearSVC(loss="hinge"), {"class_weight": pairs}, cv=5, scoring="balanced_accuracy", refit=False)
+    begin = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        grid.fit(X, y)
+    seconds = time.perf_counter() - begin
+    costs = grid.best_params_["class_weight"]
+    exact = cross_val_score(svmatlas.AsymmetricSVC(costs[1], costs[0]), X, y, cv=5, scoring="balanced_accuracy").mean()
+    trace = Trace((0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8), seconds)
+    select_module.make_bar, kept = lambda unit: trace, select_module.make_bar
+    found = svmatlas.select(X, y, cv=5, time_budget=seconds, progress=True)
+    select_module.make_bar = kept
+    taken = time.perf_counter() - trace.begin
+    print(
+        f"{n} x {d}, 5 folds: 20 x 20 grid of LinearSVC {seconds:.0f} s, best {grid.best_score_:.4f}, the exact model at its "
+        f"costs {exact:.4f}; select {taken:.0f} s, best {found.best_score:.4f}, bound {found.upper_bound:.4f}"
+        f"{', certified' if found.certified else ''} ({'; '.join(trace.rows)}); peak {peak() / 2**30:.2f} GB",
+        flush=True,
+    )
+
+
+def compare_any_time():
+    for n, d in ((846, 18), (5000, 10)):
+        run_any_time(n, d)
+
+
 def compare_selections():
     print(
         "\nBalanced accuracy of the best costs, all methods given the time that the exact one takes. LinearSVC stops early:\n"
@@ -622,6 +684,7 @@ def main():
         "ray": compare_rays,
         "fit": compare_fits,
         "select": compare_selections,
+        "any time": compare_any_time,
         "page": run_page,
     } | {f"large {which}": lambda which=which: run_large(which) for which in LARGE}
     parser.add_argument("--case", choices=[*CASES, *tables], help="run one row or one table")
@@ -651,6 +714,7 @@ def main():
     compare_fits()
     compare_ppopt()
     compare_selections()
+    compare_any_time()
     run_page()
     first_use()
 

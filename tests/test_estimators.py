@@ -38,6 +38,7 @@ FINITE = {"region": ((0.5, 2.0), (0.5, 2.0))}
     + [estimator(**kind, **FINITE) for estimator in (AtlasSVC, AsymmetricSVCCV) for kind in RBF]
 )  # no check is expected to fail
 @pytest.mark.filterwarnings("ignore:the best costs touch the edge of the region")
+@pytest.mark.filterwarnings("ignore:the best costs reach infinity")
 def test_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

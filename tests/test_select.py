@@ -306,7 +306,7 @@ def test_tiles_change_nothing(n, region, monkeypatch):
 
 
 def test_a_partial_search_has_an_honest_bound(easy, monkeypatch):
-    """Time passes after so many tiles: some of each fold are missing."""
+    """The rule needs the maps of all folds. Time passes after so many tiles: some of each fold are missing."""
     X, y, whole = easy
     cut_finely(monkeypatch)
     certified, wait = [], survey.wait
@@ -320,10 +320,10 @@ def test_a_partial_search_has_an_honest_bound(easy, monkeypatch):
 
         monkeypatch.setattr(stopping, "time", clock)
         monkeypatch.setattr(survey, "wait", slow)
-        part = svmatlas.select(X, y, cv=3, time_budget=1000.0)
+        part = svmatlas.select(X, y, cv=3, rule="one_se", time_budget=1000.0)
         assert part.best_score <= whole.best_score + 1e-12
         assert part.upper_bound >= whole.best_score - 1e-12
-        assert whole.score_at(part.C_pos, part.C_neg) == pytest.approx(part.best_score)
+        assert whole.score_at(part.C_pos, part.C_neg) == pytest.approx(part.cell.score)
         certified.append(part.certified)
     assert certified[-1]
     assert not certified[0]
@@ -363,6 +363,7 @@ def test_scores_with_conditions_and_costs():
     assert scoring.recall_at_precision(0.7)(5, 1, 1, 3) == pytest.approx(3 / 4)
     assert scoring.recall_at_precision(0.8)(5, 1, 1, 3) == 0
     assert scoring.expected_cost(2, 10)(5, 1, 1, 3) == pytest.approx(-(2 * 1 + 10 * 1) / 10)
+    assert scoring.expected_gain([[1, -2], [-30, 12]])(5, 1, 1, 3) == pytest.approx((5 - 2 - 30 + 36) / 10)
     assert scoring.expected_cost(2, 10, prior=0.1)(5, 1, 1, 3) == pytest.approx(-(2 * 0.9 / 6 + 10 * 0.1 / 4))
 
 
@@ -371,12 +372,35 @@ def test_scores_with_conditions_and_costs():
 @pytest.mark.parametrize(
     "score",
     [*scoring.NAMED.values(), scoring.fbeta(0.3), scoring.precision_at_recall(0.6), scoring.recall_at_precision(0.6),
-     scoring.expected_cost(3.0, 1.0, 0.2)],
+     scoring.expected_cost(3.0, 1.0, 0.2), scoring.expected_gain([[1.0, -3.0], [-20.0, 15.0]])],
 )  # fmt: skip
 def test_named_scores_are_monotone(score, n_pos, n_neg):
     table = scoring.make_table(score, n_pos, n_neg)
     assert np.diff(table, axis=0).min(initial=0) >= -1e-12
     assert np.diff(table, axis=1).min(initial=0) >= -1e-12
+
+
+@pytest.mark.parametrize("score", ["balanced_accuracy", "f1", scoring.expected_gain([[1.0, -1.0], [-8.0, 5.0]])])
+def test_no_threshold_is_better_than_the_tuned_one(easy, score):
+    """All thresholds between the pooled decision values of models of scikit-learn's folds."""
+    X, y, _ = easy
+    tuned = svmatlas.select(X, y, cv=3, scoring=score, threshold="tuned")
+    plain = svmatlas.select(X, y, cv=3, scoring=score)
+    folds = list(StratifiedKFold(3).split(X, y))
+    model = svmatlas.AsymmetricSVC(tuned.C_pos, tuned.C_neg)
+    values = [model.fit(X[train], y[train]).decision_function(X[test]) for train, test in folds]
+
+    def mean_score(threshold):
+        counts = [np.bincount(2 * y[test] + (v > threshold), minlength=4) for v, (_, test) in zip(values, folds, strict=True)]
+        return np.mean([scoring.get_score(score)(*count) for count in counts])
+
+    pooled = np.sort(np.concatenate(values))
+    best = max(mean_score(t) for t in [pooled[0] - 1, *((pooled[1:] + pooled[:-1]) / 2), pooled[-1] + 1])
+    assert (tuned.C_pos, tuned.C_neg, tuned.best_score) == (plain.C_pos, plain.C_neg, plain.best_score)
+    assert tuned.threshold_score == pytest.approx(best, abs=1e-12)
+    assert mean_score(tuned.threshold) == pytest.approx(best, abs=1e-12)
+    assert tuned.threshold_score >= tuned.best_score == plain.threshold_score
+    assert plain.threshold == 0.0
 
 
 def test_a_score_of_the_user(easy):
@@ -402,6 +426,9 @@ def test_a_score_of_the_user(easy):
         ({"sample_weight": np.full(40, np.nan)}, "NaN"),
         ({"sample_weight": -np.ones(40)}, "must not be negative"),
         ({"time_budget": 0}, "time_budget"),
+        ({"tolerance": -0.1}, "tolerance must be"),
+        ({"tolerance": float("nan")}, "tolerance must be"),
+        ({"threshold": "best"}, "threshold must be"),
     ],
 )
 def test_bad_arguments(arguments, message):
@@ -470,6 +497,9 @@ def test_bad_data(easy):
         svmatlas.select(X, y[1:])
     with pytest.raises(ValueError, match="C_pos"):
         selection.score_at(-1.0, 1.0)
-    for make in (lambda: scoring.fbeta(0), lambda: scoring.expected_cost(-1, 1), lambda: scoring.precision_at_recall(2)):
+    for make in (
+        lambda: scoring.fbeta(0), lambda: scoring.expected_cost(-1, 1), lambda: scoring.precision_at_recall(2),
+        lambda: scoring.expected_gain([1, 2]), lambda: scoring.expected_gain([[1, 2], [0, 1]]),
+    ):  # fmt: skip
         with pytest.raises(ValueError, match="must"):
             make()

@@ -19,6 +19,7 @@ Where the exploration was stopped, tiles are missing. Beside these, tiles are is
 from __future__ import annotations
 
 import hashlib
+from copy import copy
 from itertools import groupby
 from typing import NamedTuple
 
@@ -87,6 +88,12 @@ class Collector:
         self.column_size = _column_sizes(problem.data.rows)
         self.rows = rows / self.column_size
         self.tiles: list[Tile] = []
+
+    def within(self, bounds: Bounds, tiles: list[Tile]) -> Collector:
+        """The same with some tiles of a part of the region."""
+        part = copy(self)
+        part.bounds, part.tiles = bounds, tiles
+        return part
 
     def visit(self, tile: Bounds, facets: Facets) -> Tile | None:
         """The curves in a tile; none if it was not finished."""

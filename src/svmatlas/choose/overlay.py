@@ -17,6 +17,7 @@ from svmatlas.atlas.explore import count_jobs, first_state
 from svmatlas.atlas.survey import Surveyor, outside
 from svmatlas.choose.arrangement import EQUAL, Box, Judge
 from svmatlas.choose.cells import Cell
+from svmatlas.choose.corners import Corner, Solver
 from svmatlas.choose.curves import ZERO, Collector, Curves, Tile
 from svmatlas.choose.folds import Folds, check_scorable
 from svmatlas.choose.scoring import Score, make_table
@@ -40,6 +41,11 @@ GRACE = 1.0
 
 FOLDS_SHARE = 0.9
 """Share of a budget of time for the maps of the folds; the rest is for the search."""
+
+
+def with_grace(limit: Limit) -> Limit:
+    """A limit for what must still be done, also after the time is over or Ctrl-C was pressed."""
+    return limit if limit.left > GRACE else Limit(GRACE)
 
 
 class Holdout(NamedTuple):
@@ -69,9 +75,10 @@ class Holdout(NamedTuple):
 class Overlay(NamedTuple):
     """All curves of all folds, how predictions become scores, and the folds to ask models of."""
 
-    box: Box  # the whole region
+    box: Box  # all that is laid over each other
     judge: Judge
-    bounds: Bounds
+    bounds: Bounds  # of that
+    region: Bounds  # that is searched
     n_curves: int
     holdouts: list[Holdout]
 
@@ -84,6 +91,10 @@ class Overlay(NamedTuple):
     def model_counts(self, C_pos: float, C_neg: float, limit: Limit) -> npt.NDArray[np.int64]:
         """True positives and true negatives (2, K) of the models with these costs: each fold is fitted."""
         return np.array([holdout.counts(C_pos, C_neg, limit) for holdout in self.holdouts], dtype=np.int64).T
+
+    def model_values(self, C_pos: float, C_neg: float, limit: Limit) -> list[Floats]:
+        """Decision values of the held-out rows of each fold, of the models with these costs."""
+        return [holdout.decide(C_pos, C_neg, limit) for holdout in self.holdouts]
 
     def model_scores(self, cell: Cell, limit: Limit) -> Floats:
         """Scores (K,) of the models at the center of a cell."""
@@ -99,7 +110,7 @@ class Overlay(NamedTuple):
 # Fold by fold
 
 
-class _Fold(NamedTuple):
+class FoldMap(NamedTuple):
     """A fold in work."""
 
     holdout: Holdout
@@ -107,15 +118,36 @@ class _Fold(NamedTuple):
     counts: npt.NDArray[np.int32]  # (2, n + 1) positive and negative rows that are equal to it; the last is what is unexplored
     surveyor: Surveyor
     collector: Collector
+    near: tuple[Solver, Corner] | None = None  # a solution nearby, for what is looked at one box at a time
 
     def decide(self, C_pos: float, C_neg: float, limit: Limit) -> Floats:
         """Decision values (n + 1,) of the model at some costs; of the unexplored part 1 if they lie in it, and else -1."""
         tiles = (tile.bounds for tile in self.collector.tiles)
         if not any(a <= C_pos < b and c <= C_neg < d for (a, b), (c, d) in tiles):
             return np.append(-np.ones(self.first.size), 1.0)
+        if self.near is not None:
+            solver, corner = self.near
+            return np.append(solver.solve((C_pos, C_neg), limit, corner, events=0).value, -1.0)
         values = self.holdout.decide(C_pos, C_neg, limit)[self.first]
         values = np.where(np.abs(values) <= ZERO * max(1.0, np.abs(values).max(initial=0.0)), 0.0, values)
         return np.append(values, -1.0)
+
+    def explore(self, box: Bounds, limit: Limit) -> list[Tile]:
+        """The curves in a box, tile by tile. Stopped if there is no time for all of it."""
+        waiting, tiles = [(box, 0)], []
+        while waiting:
+            limit.check()
+            part, depth = waiting.pop()
+            facets = self.surveyor.explore(part, depth, limit=limit)
+            if isinstance(facets, list):
+                waiting += [(smaller, depth + 1) for smaller in facets]
+                continue
+            tile = self.collector.visit(part, facets)
+            if tile is None:
+                raise Stopped
+            self.surveyor.remember(part, facets)
+            tiles.append(tile)
+        return tiles
 
 
 def make_overlay(
@@ -127,7 +159,7 @@ def make_overlay(
     """
     check_scorable(folds, score)
     n_folds = len(folds.splits)
-    made: Iterable[_Fold] = (_make_fold(folds, k, model, bounds, limit) for k in range(n_folds))
+    made: Iterable[FoldMap] = (make_fold(folds, k, model, bounds, limit) for k in range(n_folds))
     looks: list[Tile | None] = [None] * n_folds
     if limit.finite:
         made = kept = list(made)
@@ -137,10 +169,19 @@ def make_overlay(
         show(bar, f"fold {k + 1} of {n_folds}")
         curves.append(_follow_curves(fold, look, n_jobs, limit.within(FOLDS_SHARE * limit.left / (n_folds - k))))
         done.append(fold)
-    return _assemble(bounds, score, done, curves, limit)
+    return _assemble(bounds, bounds, make_judge(score, done), done, curves, limit)
 
 
-def _make_fold(folds: Folds, k: int, model: dict[str, Any], bounds: Bounds, limit: Limit) -> _Fold:
+def overlay_of(
+    bounds: Bounds, region: Bounds, judge: Judge, folds: list[FoldMap], tiles: list[list[Tile]], undone: list[Bounds],
+    limit: Limit,
+) -> Overlay:  # fmt: skip
+    """The overlay of tiles (of each fold) in a part of a region; ``undone`` are boxes of it that no fold has explored."""
+    parts = [fold._replace(collector=fold.collector.within(bounds, some)) for fold, some in zip(folds, tiles, strict=True)]
+    return _assemble(bounds, region, judge, parts, [part.collector.finish(undone) for part in parts], limit)
+
+
+def make_fold(folds: Folds, k: int, model: dict[str, Any], bounds: Bounds, limit: Limit) -> FoldMap:
     """The problem of the training rows of a fold, and its held-out rows."""
     limit.check()
     train, test = folds.splits[k]
@@ -153,10 +194,10 @@ def _make_fold(folds: Folds, k: int, model: dict[str, Any], bounds: Bounds, limi
     np.add.at(counts, (np.where(positive, 0, 1), which.ravel()), 1)
     counts[1, -1] = np.sum(~positive)
     surveyor, collector = Surveyor(problem, bounds, betas=True), Collector(problem, bounds, rows)
-    return _Fold(holdout, first, counts, surveyor, collector)
+    return FoldMap(holdout, first, counts, surveyor, collector)
 
 
-def _look(fold: _Fold, box: Bounds, limit: Limit) -> Tile:
+def _look(fold: FoldMap, box: Bounds, limit: Limit) -> Tile:
     """The curves in a small box of costs."""
     facets = fold.surveyor.explore(box, limit=limit)
     tile = None if isinstance(facets, list) else fold.collector.visit(box, facets)
@@ -165,7 +206,7 @@ def _look(fold: _Fold, box: Bounds, limit: Limit) -> Tile:
     return tile
 
 
-def _follow_curves(fold: _Fold, look: Tile | None, n_jobs: int | None, limit: Limit) -> Curves:
+def _follow_curves(fold: FoldMap, look: Tile | None, n_jobs: int | None, limit: Limit) -> Curves:
     """The zero curves of the held-out rows of a fold in the map of its training rows."""
     surveyor, collector, bounds = fold.surveyor, fold.collector, fold.surveyor.bounds
     undone = [bounds]
@@ -187,7 +228,7 @@ def _follow_curves(fold: _Fold, look: Tile | None, n_jobs: int | None, limit: Li
 # All folds together
 
 
-def _choose_seat(polygon: Floats, folds: list[_Fold], limit: Limit) -> tuple[Floats, list[Floats]]:
+def _choose_seat(polygon: Floats, folds: list[FoldMap], limit: Limit) -> tuple[Floats, list[Floats]]:
     """An inner point of the region that is clear of all curves, and the decision values there, fold by fold.
 
     Random points are tried; if none is clear, it is the one furthest from all curves.
@@ -208,7 +249,7 @@ def _choose_seat(polygon: Floats, folds: list[_Fold], limit: Limit) -> tuple[Flo
     return best
 
 
-def _make_judge(score: Score, folds: list[_Fold]) -> Judge:
+def make_judge(score: Score, folds: list[FoldMap]) -> Judge:
     """The points of all folds, numbered one after the other, and the scores of their predictions."""
     sizes = [fold.counts.shape[1] for fold in folds]
     number = np.repeat(np.arange(len(folds), dtype=np.int32), sizes)
@@ -224,9 +265,11 @@ def _make_judge(score: Score, folds: list[_Fold]) -> Judge:
     )  # fmt: skip
 
 
-def _assemble(bounds: Bounds, score: Score, folds: list[_Fold], curves: list[Curves], limit: Limit) -> Overlay:
+def _assemble(
+    bounds: Bounds, region: Bounds, judge: Judge, folds: list[FoldMap], curves: list[Curves], limit: Limit
+) -> Overlay:
     """Number the points and lines of all folds, and start at a seat that is clear of all curves."""
-    polygon, judge = make_region(bounds, 0).corners, _make_judge(score, folds)
+    polygon = make_region(bounds, 0).corners
     seat, values = _choose_seat(polygon, folds, limit.at_least(GRACE))
     positive = np.concatenate(values) > 0
     counts = np.zeros((2, len(folds)), dtype=np.int64)
@@ -249,4 +292,4 @@ def _assemble(bounds: Bounds, score: Score, folds: list[_Fold], curves: list[Cur
         key=np.zeros(1, dtype=np.uint64),
     )
     n_curves = int(np.setdiff1d(owner, judge.unknown).size)
-    return Overlay(box, judge, bounds, n_curves, [fold.holdout for fold in folds])
+    return Overlay(box, judge, bounds, region, n_curves, [fold.holdout for fold in folds])

@@ -120,6 +120,31 @@ def expected_cost(cost_fp: float, cost_fn: float, prior: float | None = None) ->
     return expected_cost_score
 
 
+def expected_gain(matrix: Any) -> Score:
+    """Mean gain of a prediction, in money or any other unit.
+
+    Parameters
+    ----------
+    matrix : array-like of shape (2, 2)
+        What a row brings, losses being negative, by its true class (rows) and the prediction (columns), as in scikit-learn's
+        confusion matrix: ``[[tn, fp], [fn, tp]]``. A right prediction must bring no less than a wrong one.
+
+    """
+    gain = np.asarray(matrix, dtype=float)
+    if gain.shape != (2, 2) or not np.all(np.isfinite(gain)):
+        raise ValueError(f"matrix must be two rows of two finite numbers, [[tn, fp], [fn, tp]], got {shown(matrix)}")
+    for k, name in enumerate(("negative", "positive")):
+        if gain[k, k] < gain[k, 1 - k]:
+            text = f"matrix: a right prediction for a {name} row brings {gain[k, k]:g}, a wrong one {gain[k, 1 - k]:g}"
+            raise ValueError(f"{text}; it must not bring less")
+
+    def expected_gain_score(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+        total = gain[0, 0] * tn + gain[0, 1] * fp + gain[1, 0] * fn + gain[1, 1] * tp
+        return _ratio(total, tn + fp + fn + tp)
+
+    return expected_gain_score
+
+
 def _check_share(value: Any, name: str) -> None:
     if not 0 <= value <= 1:
         raise ValueError(f"{name} must lie between 0 and 1, got {shown(value)}")

@@ -38,12 +38,12 @@ class Found(NamedTuple):
     n_boxes: int
 
 
-def fresh_best(n_front: int = 0, refuted: Words | None = None) -> Best:
-    """Nothing has been reached; ``refuted``: see Best."""
+def fresh_best(n_front: int = 0, refuted: Words | None = None, floor: float = -np.inf) -> Best:
+    """Nothing has been reached but a score of ``floor``; ``refuted``: see Best."""
     none, zero = np.empty(0, dtype=np.uint64), np.zeros(1, dtype=np.uint64)
     random = np.array([88172645463325252], dtype=np.uint64)
     return Best(
-        np.array([-np.inf, np.inf]), np.full(n_front, -1, dtype=np.int64), random, np.zeros(1, np.int64),
+        np.array([floor, np.inf]), np.full(n_front, -1, dtype=np.int64), random, np.zeros(1, np.int64),
         none if refuted is None else refuted, zero,
     )  # fmt: skip
 
@@ -51,13 +51,14 @@ def fresh_best(n_front: int = 0, refuted: Words | None = None) -> Best:
 def search(overlay: Overlay, best: Best, limit: Limit, bar: Any) -> Found:
     """All fragments of cells that are as good as the best: large boxes are halved, the one with the highest bound first.
 
-    Of equal bounds the one with the better known score comes first, so that something good is known soon.
+    Of equal bounds the one with the better known score comes first, so that something good is known soon. It is stopped by the
+    limit only if some score is known.
     """
     judge = overlay.judge
     heap = [(-np.inf, 0.0, 0, overlay.box)]
     fragments: list[Box] = []
-    n_boxes, unknown, ticket = 0, -np.inf, 0
-    while heap and not (limit.expired and fragments):
+    n_boxes, unknown, ticket, floor = 0, -np.inf, 0, best.score[0]
+    while heap and not (limit.expired and (fragments or floor > -np.inf)):
         bound, _, _, box = heapq.heappop(heap)
         counts, _ = bound_of(judge, box)
         if not is_promising(judge, best, counts):
@@ -97,15 +98,15 @@ class Confirmed(NamedTuple):
         return self.cells[0].score
 
 
-def find_best(overlay: Overlay, limit: Limit, bar: Any) -> Confirmed:
-    """Search for the best cells until the models confirm some. Stopped if nothing is known of any costs."""
+def find_best(overlay: Overlay, limit: Limit, bar: Any, floor: float = -np.inf) -> Confirmed:
+    """Search for the best cells until the models confirm some. Stopped if there are none whose score is at least ``floor``."""
     refuted, n_boxes = np.empty(0, dtype=np.uint64), 0
     while True:
-        best = fresh_best(refuted=refuted)
+        best = fresh_best(refuted=refuted, floor=floor)
         found = search(overlay, best, limit.within(SEARCH_SHARE * limit.left), bar)
         n_boxes += found.n_boxes
         candidates = make_cells(overlay, found.fragments)
-        if not candidates and (limit.expired or best.score[0] == -np.inf):
+        if not candidates and (limit.expired or best.score[0] == floor):
             raise Stopped
         try:
             cells, confirmed = _confirmed(overlay, candidates, limit), True
@@ -145,7 +146,9 @@ def make_cells(overlay: Overlay, fragments: list[Box]) -> list[Cell]:
     """Cells from fragments, the largest first."""
     parts = join(fragments)
     window = make_window(parts, overlay.bounds)
-    natural = make_region(overlay.bounds, 0).axis >= 0
+    whole = make_region(overlay.region, 0)
+    edges = {tuple(side) for side in whole.sides[whole.axis < 0].tolist()}
+    natural = np.array([tuple(side) not in edges for side in make_region(overlay.bounds, 0).sides.tolist()])
     cells = [_make_cell(overlay, part, window, natural) for part in parts]
     return sorted(cells, key=lambda cell: (-cell.area, cell.polygon[0].tolist()))
 

@@ -1,7 +1,8 @@
 """The exact best costs: the highest score on held-out rows over all pairs of costs, with proof, and all cells that reach it.
 
-The zero curves of all folds are laid over each other (overlay.py) and the cells between them are searched (search.py). A rule
-then recommends one of the best cells.
+The zero curves of all folds are laid over each other (overlay.py) and the cells between them are searched (search.py): in the
+whole plane, or, where time or accuracy have a limit, in the boxes of costs that can hold the best (boxes.py). A rule then
+recommends one of the best cells, and the threshold may be tuned there (threshold.py).
 """
 
 from __future__ import annotations
@@ -10,22 +11,25 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from importlib import import_module
+from numbers import Real
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from svmatlas.choose.arrangement import counts_at
+from svmatlas.choose.boxes import find_any_time
 from svmatlas.choose.cells import Cell
 from svmatlas.choose.folds import make_folds
-from svmatlas.choose.overlay import Overlay, make_overlay
+from svmatlas.choose.overlay import Overlay, make_overlay, with_grace
 from svmatlas.choose.scoring import get_score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
+from svmatlas.choose.threshold import tune_threshold
 from svmatlas.data.preprocess import check_preprocessor
 from svmatlas.data.problem import check_bounds
 from svmatlas.support.messages import positive_of, shown
 from svmatlas.support.progress import make_bar
-from svmatlas.support.stopping import Limit, Stopped, check_budget, stoppable
+from svmatlas.support.stopping import NEVER, Limit, Stopped, check_budget, stoppable
 
 Floats = npt.NDArray[np.float64]
 Rule = str | Callable[[list[Cell]], int]
@@ -48,13 +52,18 @@ class Selection:
     cell : Cell
         The cell of these costs.
     cells : list of Cell
-        Every cell with the best score (with ``rule="one_se"``: within a standard error of it), the largest first.
+        Every cell with the best score (with ``rule="one_se"``: within a standard error of it), the largest first. If the
+        search ended early: those near the best costs, or a tiny box around these if only the models there are known.
     upper_bound : float
         No costs have a higher mean score than this.
     certified : bool
-        Whether the bound is the best score. It is, unless ``time_budget`` ran out.
+        Whether the bound is the best score. It is, unless ``time_budget`` or ``tolerance`` ended the search.
+    threshold : float
+        Rows with a decision value above this are positive. 0 unless ``threshold="tuned"``.
+    threshold_score : float
+        Mean score at these costs with this threshold.
     n_curves : int
-        Number of zero curves: distinct held-out rows whose prediction depends on the costs.
+        Number of zero curves: distinct held-out rows whose prediction depends on the costs (in the part that was explored).
     n_folds, n_boxes : int
         Number of folds, and of boxes that the search looked at.
     at_edge : bool
@@ -76,6 +85,8 @@ class Selection:
     n_boxes: int
     classes_: npt.NDArray[Any]
     best_fold_scores: Floats
+    threshold: float
+    threshold_score: float
     _overlay: Overlay | None
 
     @property
@@ -96,7 +107,8 @@ class Selection:
     def score_at(self, C_pos: Any, C_neg: Any) -> Any:
         """Mean score at some costs: a float for a pair of scalars, an array for arrays.
 
-        It is read off the zero curves, without fitting anything. On a curve it is that of one of its sides.
+        It is read off the zero curves, without fitting anything. On a curve it is that of one of its sides. Where the plane
+        was not explored, because of ``time_budget`` or ``tolerance``, models are fitted.
         """
         scores = self.fold_scores_at(C_pos, C_neg).mean(axis=-1)
         return float(scores) if scores.ndim == 0 else scores
@@ -105,13 +117,27 @@ class Selection:
         """Scores of the folds at some costs, (n_folds,) or (n, n_folds)."""
         p, q = np.broadcast_arrays(np.asarray(C_pos, dtype=float), np.asarray(C_neg, dtype=float))
         overlay = self._held_overlay
-        for name, values, (lo, hi) in (("C_pos", p, overlay.bounds[0]), ("C_neg", q, overlay.bounds[1])):
+        for name, values, (lo, hi) in (("C_pos", p, overlay.region[0]), ("C_neg", q, overlay.region[1])):
             wrong = ~(np.isfinite(values) & (values >= lo) & (values <= hi))
             if np.any(wrong):
                 raise ValueError(f"{name} = {values[wrong].flat[0]} is not a finite cost in the region [{lo}, {hi}]")
-        costs = np.column_stack([p.ravel(), q.ravel(), np.ones(p.size)])
-        scores = overlay.fold_scores(counts_at(overlay.judge, fresh_best(), overlay.box, costs))
+        scores = self.scores_on_map(p.ravel(), q.ravel())
+        for n in np.flatnonzero(np.isnan(scores[:, 0])):
+            counts = overlay.model_counts(float(p.flat[n]), float(q.flat[n]), NEVER)
+            scores[n] = overlay.fold_scores(counts[None])[0]
         return scores[0] if p.ndim == 0 else scores
+
+    def scores_on_map(self, C_pos: Floats, C_neg: Floats) -> Floats:
+        """Scores of the folds (n, n_folds) at costs (n,) and (n,); nan where the plane was not explored."""
+        overlay = self._held_overlay
+        (a, b), (c, d) = overlay.bounds
+        held = (C_pos >= a) & (C_pos <= b) & (C_neg >= c) & (C_neg <= d)
+        scores = np.full((C_pos.size, self.n_folds), np.nan)
+        costs = np.column_stack([C_pos, C_neg, np.ones(C_pos.size)])[held]
+        counts = counts_at(overlay.judge, fresh_best(), overlay.box, costs)
+        none = np.any(np.all(counts == 0, axis=1), axis=1)  # no row of a fold is right: it is not explored
+        scores[held] = np.where(none[:, None], np.nan, overlay.fold_scores(counts))
+        return scores
 
     @property
     def _held_overlay(self) -> Overlay:
@@ -175,6 +201,8 @@ def select(
     n_jobs: int | None = None,
     progress: bool = False,
     time_budget: float | None = None,
+    tolerance: float | None = None,
+    threshold: str | None = None,
     random_state: Any = 0,
     pos_label: Any = None,
     preprocessor: Any = None,
@@ -209,14 +237,21 @@ def select(
         Bounds for C+ and C-; hi may be infinite. Default: the entire quadrant.
     rule : "best", "one_se" or callable, default="best"
         Which cell to recommend: the largest of the best; the most regularised (smallest C+ + C- at its center) of all whose
-        score is within one standard error of the best; or a function of the list of best cells that returns an index.
+        score is within one standard error of the best, for which the whole plane is mapped; or
+        a function of the list of best cells that returns an index.
     n_jobs : int, optional
         Number of threads; -1 for all cores. Default: 1.
     progress : bool, default=False
-        Show a progress bar (needs tqdm).
+        Show a progress bar with the best score and the bound so far (needs tqdm).
     time_budget : float, optional
-        Stop after about this many seconds. The result is then the best so far, with a bound that still holds. ValueError if
-        not even the score of one pair of costs is known by then.
+        Stop after about this many seconds, or at Ctrl-C. The result is then the best so far, with a bound that holds.
+        ValueError if not even the score of one pair of costs is known by then.
+    tolerance : float, optional
+        Stop when the bound is so close to the best score. With 0 the best score is certain, as without a tolerance, but only
+        that part of the plane is explored that can hold it.
+    threshold : {None, "tuned"}, default=None
+        With "tuned" the decision threshold with the best mean score of the held-out rows at the recommended costs is chosen
+        too, exactly; else it is 0.
     random_state : int, default=0
         Seed of a hold-out set given by its share, and of the jitter that splits ties.
     pos_label : int, str or other label, optional
@@ -243,21 +278,29 @@ def select(
     check_budget(time_budget)
     _check_rule(rule)
     check_preprocessor(preprocessor, kernel)
+    _check_end(tolerance, threshold)
     with stoppable(time_budget) as limit, make_bar(" steps") if progress else nullcontext() as bar:
         folds = make_folds(X, y, cv, sample_weight, groups, random_state, pos_label, preprocessor)
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         model = {"bias": bias, "random_state": random_state, **kind}
-        overlay = make_overlay(folds, get_score(scoring), model, check_bounds(region), n_jobs, limit, bar)
-        found = find_best(overlay, limit, bar)
+        how = get_score(scoring), model, check_bounds(region), n_jobs, limit, bar
+        if rule != "one_se" and (limit.finite or tolerance is not None):
+            overlay, found = find_any_time(folds, tolerance, *how)
+        else:
+            overlay = make_overlay(folds, *how)
+            found = find_best(overlay, limit, bar)
         cells, n_boxes = found.cells, found.n_boxes
         if rule == "one_se" and not limit.expired:
             cells, more = _almost_best(overlay, found, limit, bar)
             n_boxes += more
         cell = _recommend(overlay, rule, cells, limit)
+        tuned = 0.0, cell.score
+        if threshold == "tuned":
+            tuned = tune_threshold(overlay, overlay.model_values(*cell.center, with_grace(limit)))
         limit.answered = True
     return Selection(
         found.best_score, *cell.center, cell.fold_scores, cell, cells, found.upper_bound, found.certified, overlay.n_curves,
-        n_boxes, folds.classes, found.cells[0].fold_scores, overlay,
+        n_boxes, folds.classes, found.cells[0].fold_scores, *tuned, overlay,
     )  # fmt: skip
 
 
@@ -297,6 +340,13 @@ def _standard_error(cells: list[Cell]) -> float:
     """Standard error of the mean over folds, the least of the best cells."""
     n = cells[0].fold_scores.size
     return float(min(cell.fold_scores.std(ddof=1) for cell in cells) / np.sqrt(n)) if n > 1 else 0.0
+
+
+def _check_end(tolerance: Any, threshold: Any) -> None:
+    if tolerance is not None and not (isinstance(tolerance, Real) and 0 <= float(tolerance) < np.inf):
+        raise ValueError(f"tolerance must be a finite number >= 0 or None, got {shown(tolerance)}")
+    if threshold is not None and not (isinstance(threshold, str) and threshold == "tuned"):
+        raise ValueError(f"threshold must be None or 'tuned', got {shown(threshold)}")
 
 
 def _check_rule(rule: Any) -> None:

@@ -52,7 +52,7 @@ def use_others() -> None:
     selection.cells[0].contains(0.55, 0.55)
     with warnings.catch_warnings(), suppress(ValueError):  # on a slow machine a second may be too short for anything
         warnings.simplefilter("ignore")
-        svmatlas.select(np.hstack([X, wide]), y, cv=2, time_budget=1.0)  # takes eight: the rest is not explored
+        svmatlas.select(np.hstack([X, wide]), y, cv=2, rule="one_se", time_budget=1.0)  # takes eight: the rest is not explored
     svmatlas.ray(X, y, C_max=1e-3).coef(1e-4)
     solve_integer([[1]], [[1]])
 

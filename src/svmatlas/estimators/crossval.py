@@ -50,6 +50,11 @@ class AsymmetricSVCCV(BaseSVC):
         Bounds for C_pos and C_neg. Default: all costs.
     time_budget : float, optional
         Stop the search after about this many seconds.
+    tolerance : float, optional
+        Stop the search when no costs can be better by more than this, as in :func:`svmatlas.select`.
+    threshold : {None, "tuned"}, default=None
+        With "tuned", predictions are made with the decision threshold that is best for the held-out rows at the chosen costs;
+        else with 0.
     n_jobs : int, optional
         Number of threads; -1 for all cores.
     random_state : int, default=0
@@ -66,13 +71,15 @@ class AsymmetricSVCCV(BaseSVC):
         The best costs on the folds, all cells that reach them, and the proof. A pickled classifier keeps the recommended cell
         and the numbers only, so that it takes no more space than its model.
     best_score_ : float
-        The highest mean score over the folds.
+        The highest mean score over the folds, with a tuned threshold if that is asked for.
     chosen_score_ : float
-        Mean score over the folds at the chosen costs; with ``rule="best"`` the same.
+        Mean score over the folds at the chosen costs and threshold; with ``rule="best"`` the same.
     preprocessor_ : transformer
         The preprocessor, fitted to all rows, with ``refit=True`` only; None if there is none.
     C_pos_, C_neg_ : float
         The costs of the fitted model.
+    threshold_ : float
+        Rows with a decision value above this are predicted to be of ``classes_[1]``; 0 unless tuned.
     classes_, pos_label_, coef_, intercept_, support_, support_vectors_, dual_coef_, n_support_, duality_gap_
         As in :class:`AsymmetricSVC`, with ``refit=True`` only.
 
@@ -101,6 +108,8 @@ class AsymmetricSVCCV(BaseSVC):
         coef0: float = 0.0,
         region: Any = None,
         time_budget: float | None = None,
+        tolerance: float | None = None,
+        threshold: str | None = None,
         n_jobs: int | None = None,
         random_state: Any = 0,
         pos_label: Any = None,
@@ -118,6 +127,8 @@ class AsymmetricSVCCV(BaseSVC):
         self.coef0 = coef0
         self.region = region
         self.time_budget = time_budget
+        self.tolerance = tolerance
+        self.threshold = threshold
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.pos_label = pos_label
@@ -155,6 +166,21 @@ class AsymmetricSVCCV(BaseSVC):
         with stoppable() as limit:
             return self._choose_and_fit(X, y, sample_weight, groups, limit)
 
+    def predict(self, X: Any) -> npt.NDArray[Any]:
+        """Labels of rows, by the threshold ``threshold_``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n, n_features)
+            Rows; with ``kernel="precomputed"`` their kernels with all rows of the training data.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+
+        """
+        return self._labels(self.decision_function(X) - self.threshold_)
+
     def _choose_and_fit(self, X: Any, y: Any, sample_weight: Any, groups: Any, limit: Limit) -> Self:
         folds = make_folds(
             X, y, self.cv, sample_weight, groups, self.random_state, self.pos_label, self.preprocessor
@@ -162,17 +188,16 @@ class AsymmetricSVCCV(BaseSVC):
         selection = select(
             X, y, cv=folds.splits, scoring=self.scoring, bias=self.bias, sample_weight=sample_weight, kernel=self.kernel,
             gamma=self.gamma, degree=self.degree, coef0=self.coef0, region=self.region, rule=self.rule, n_jobs=self.n_jobs,
-            time_budget=self.time_budget, random_state=self.random_state, pos_label=self.pos_label,
-            preprocessor=self.preprocessor,
+            time_budget=self.time_budget, tolerance=self.tolerance, threshold=self.threshold, random_state=self.random_state,
+            pos_label=self.pos_label, preprocessor=self.preprocessor,
         )  # fmt: skip
         limit.check()  # half a search is no choice
         self.selection_: Selection = selection
-        self.best_score_, self.chosen_score_ = selection.best_score, selection.score
-        self._take_labels(selection.classes_)
-        if self.selection_.at_edge:
-            warnings.warn(
-                "the best costs touch the edge of the region: better ones may lie beyond it", UserWarning, stacklevel=3
-            )
+        self.chosen_score_ = selection.threshold_score
+        self.best_score_ = max(selection.best_score, self.chosen_score_)
+        turn = self._take_labels(selection.classes_)
+        self.threshold_ = turn * selection.threshold
+        _warn_of_ends(selection)
         shares = _shares(folds) if self.refit_costs == "mean_loss" else np.ones(2)
         self.C_pos_, self.C_neg_ = self.selection_.C_pos * float(shares[0]), self.selection_.C_neg * float(shares[1])
         if not self.refit:
@@ -201,6 +226,16 @@ class AsymmetricSVCCV(BaseSVC):
         if "selection_" in state:
             state = state | {"selection_": state["selection_"].without_curves()}
         return state
+
+
+def _warn_of_ends(selection: Selection) -> None:
+    """Say so if better costs may lie beyond the region, or if the best ones are as large as one likes."""
+    if selection.at_edge:
+        text = "the best costs touch the edge of the region: better ones may lie beyond it"
+        warnings.warn(text, UserWarning, stacklevel=4)
+    elif selection.cell.unbounded:
+        text = "the best costs reach infinity: larger ones than those chosen score the same on the held-out rows"
+        warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def _shares(folds: Folds) -> Floats:

@@ -114,8 +114,11 @@ class BaseSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ndarray of shape (n,)
 
         """
-        values = self.decision_function(X)
-        second = values > 0 if self.pos_label_ == self.classes_[1] else values >= 0  # on the boundary rows are negative
+        return self._labels(self.decision_function(X))
+
+    def _labels(self, values: Floats) -> npt.NDArray[Any]:
+        """Labels for decision values. On the boundary, at zero, rows are negative."""
+        second = values > 0 if self.pos_label_ == self.classes_[1] else values >= 0
         labels: npt.NDArray[Any] = self.classes_[second.astype(np.intp)]
         return labels
 

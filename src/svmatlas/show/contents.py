@@ -83,7 +83,7 @@ def gather_selection(selection: Selection, frontier: Frontier | None = None, tit
     facts, curves = _selection(selection)
     header = {
         "version": 1, "complete": True, "totalFacets": 0, "nLayers": 0, "nRows": 0, "nFeatures": 0, "costExponent": 0,
-        "region": _bounded(selection._held_overlay.bounds), "classes": [str(label) for label in selection.classes_],
+        "region": _bounded(selection._held_overlay.region), "classes": [str(label) for label in selection.classes_],
         "home": facts["limits"], "selection": facts, "title": title or "svmatlas",
     }  # fmt: skip
     if frontier is not None:
@@ -303,7 +303,7 @@ def _scores(selection: Selection, plane: Plane) -> npt.NDArray[np.float32]:
     for cost, (lo, hi) in zip((p, q), selection._held_overlay.bounds, strict=True):
         held &= (cost >= lo) & (cost <= hi)
     values = np.full(p.shape, np.nan, dtype=np.float32)
-    values[held] = selection.score_at(p[held], q[held])
+    values[held] = selection.scores_on_map(p[held], q[held]).mean(axis=-1)
     return values
 
 

@@ -656,14 +656,14 @@ class SelectionDisplay:
             The display, drawn.
 
         """
-        box, region = selection._held_overlay.box, selection._held_overlay.bounds
+        box, region = selection._held_overlay.box, selection._held_overlay.region
         plane = make_plane(_finite(box.pieces.reshape(-1, 3)), region, scale, limits)
         p, q = plane.pixels(resolution)
         held = np.isfinite(p)
         for cost, (lo, hi) in zip((p, q), region, strict=True):
             held &= (cost >= lo) & (cost <= hi)
         values = np.full(p.shape, np.nan)
-        values[held] = selection.score_at(p[held], q[held])
+        values[held] = selection.scores_on_map(p[held], q[held]).mean(axis=-1)
         return cls(selection, plane, values).plot(ax=ax, **kwargs)
 
     def plot(self, ax: Any = None, *, grid: Any = None, cmap: Any = "viridis", **kwargs: Any) -> SelectionDisplay:

@@ -1,0 +1,441 @@
+"""The best costs at any time: boxes of costs, bounded from their corners, halved, and explored where the best can still be.
+
+A box of costs has a bound: no costs in it score higher. At first it is the best score there is. It falls
+
+- when the models at its corners are known: they decide most held-out rows in all of the box (ball.py), and the others count as
+  right;
+- when the box is halved;
+- when it is explored: the map of each fold in it is made, and its cells are searched (overlay.py, search.py). That is exact.
+
+The models at corners have scores of their own, and so have the cells: the best of them is the *incumbent*. A box whose bound
+is below it is dropped. Boxes are taken in turn from two ends: the one with the highest bound, so that the bound falls, and the
+one with the best corner, so that the incumbent rises. A box is explored rather than halved if it has few facets. Boxes that
+reach an axis or infinity have few, whatever the data, and no corners: they are explored as they are.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import suppress
+from itertools import count, pairwise, product
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.atlas.explore import count_jobs
+from svmatlas.choose.arrangement import EQUAL, Box, Judge
+from svmatlas.choose.ball import decide
+from svmatlas.choose.cells import Cell
+from svmatlas.choose.corners import Corner, Costs, Solver
+from svmatlas.choose.curves import Tile
+from svmatlas.choose.folds import Folds, check_scorable
+from svmatlas.choose.overlay import FoldMap, Overlay, make_fold, make_judge, overlay_of
+from svmatlas.choose.scoring import Score
+from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
+from svmatlas.data.problem import Bounds, make_region
+from svmatlas.engine.workspace import NORM, WEIGHT
+from svmatlas.support.progress import show
+from svmatlas.support.stopping import Limit, Stopped
+from svmatlas.support.threads import make_pool
+
+Floats = npt.NDArray[np.float64]
+
+STEP = 10.0
+"""Ratio of the costs at the two ends of the first boxes."""
+
+LARGE = 2.0**7
+"""Largest costs of the first boxes, in units of the data: beyond, facets are few."""
+
+SHIFT = (1.0371, 1.1093)
+"""Factors on the costs of the first boxes, and..."""
+
+SHARES = (0.4871, 0.5273)
+"""...where boxes are halved, in logarithms: no round numbers, as costs with a round ratio may lie on curves of tied data."""
+
+MOST = 6000
+"""Facets that are expected in a box that is explored: a tenth of a second for each fold."""
+
+FEW = 300
+"""The same for a box whose corners decide some rows: to halve it is then quicker."""
+
+LAST, LAST_SHARE = 2.0, 0.1
+"""Seconds, and share of the time, that are kept for the cells in the end."""
+
+TINY = 2.0**-20
+"""Relative width (1e-6) of the box that stands for costs of which only the models are known."""
+
+TURNS = 3
+"""One box in so many is that with the best corner: it takes longer, as it is explored more often than not."""
+
+LATE = 2
+"""Boxes at infinity wait until the others have been halved so often."""
+
+
+class Node:
+    """The models of all folds at one pair of costs."""
+
+    def __init__(self, costs: Costs, corners: list[Corner], counts: npt.NDArray[np.int64], scores: Floats) -> None:
+        self.costs = costs
+        self.corners = corners
+        self.counts = counts  # (2, K)
+        self.scores = scores  # (K,)
+
+
+class CostBox:
+    """A box of costs and what is known of it."""
+
+    def __init__(self, bounds: Bounds, upper: float, level: int) -> None:
+        self.bounds = bounds
+        self.upper = upper  # no costs in it score higher
+        self.level = level  # how often it was halved
+        self.nodes: list[Node] = []  # its corners, in order around it, if they are known
+        self.ticket = -1  # of its place in the queue; -1 if it is closed
+
+    @property
+    def known(self) -> float:
+        """The best score of a corner."""
+        return max((float(node.scores.mean()) for node in self.nodes), default=-np.inf)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether it reaches neither an axis nor infinity."""
+        return all(lo > 0 and hi < np.inf for lo, hi in self.bounds)
+
+    def corner_costs(self) -> list[Costs]:
+        """Costs at its corners, in order around it."""
+        (a, b), (c, d) = self.bounds
+        return [(a, c), (b, c), (b, d), (a, d)]
+
+    def events(self, i: int, j: int) -> int:
+        """Points that change their set between two corners, the most of all folds."""
+        return max(a.events_to(b) for a, b in zip(self.nodes[i].corners, self.nodes[j].corners, strict=True))
+
+
+class Incumbent(NamedTuple):
+    """The best costs so far."""
+
+    score: float
+    costs: Costs
+    found: tuple[Overlay, list[Cell]] | None = None  # the box and the cells in it, or else
+    node: Node | None = None  # the models
+
+
+class Explored(NamedTuple):
+    """A box that was explored, and holds cells as good as the best."""
+
+    bounds: Bounds
+    tiles: list[list[Tile]]  # of each fold
+
+
+class BoxSearch:
+    """The search; ``best`` never falls and ``upper`` never rises."""
+
+    def __init__(self, folds: list[FoldMap], judge: Judge, bounds: Bounds, pool: Executor, bar: Any) -> None:
+        self.folds, self.judge, self.bounds, self.pool, self.bar = folds, judge, bounds, pool, bar
+        self.solvers = [Solver(fold.holdout.problem, fold.holdout.rows[fold.first]) for fold in folds]
+        self.squares = [np.sum(solver.rows**2, axis=1) for solver in self.solvers]
+        perfect = float(self._scores(np.array([judge.fold_pos, judge.fold_neg])).mean())
+        self.perfect = self.upper = perfect
+        self.best = Incumbent(-np.inf, (np.nan, np.nan))
+        self.nodes: WeakValueDictionary[Costs, Node] = WeakValueDictionary()
+        self.explored: list[Explored] = []
+        self.closed: list[Bounds] = []  # boxes without cells as good as the best
+        self.n_boxes = 0
+        self.tickets = count()
+        self.by_bound: list[tuple[float, int, int, CostBox]] = []
+        self.by_score: list[tuple[float, float, int, CostBox]] = []
+        for box in self._first_boxes(perfect):
+            self._push(box)
+
+    # The queue
+
+    def run(self, limit: Limit, tolerance: float | None) -> None:
+        """Search until no box is open, the bound is within a tolerance of the best score, or it is time."""
+        turn = 0
+        while self._open():
+            self.upper = min(self.upper, max(self.best.score, self._open()[0].upper))
+            show(self.bar, f"best {self.best.score:.4f}, bound {self.upper:.4f}")
+            if limit.expired or (tolerance is not None and 0 < self.upper - self.best.score <= tolerance):
+                return
+            by_bound, by_score = self._open()
+            turn += 1
+            box = by_bound if turn % TURNS else by_score
+            try:
+                self._work_on(box, limit)
+            except Stopped:
+                self._push(box)
+                return
+        self.upper = min(self.upper, self.best.score)
+
+    def _push(self, box: CostBox) -> None:
+        box.ticket = next(self.tickets)
+        heapq.heappush(self.by_bound, (-box.upper, box.level, box.ticket, box))
+        heapq.heappush(self.by_score, (-box.known, -box.upper, box.ticket, box))
+
+    def _open(self) -> list[CostBox]:
+        """The open box with the highest bound and that with the best corner; what cannot be best is dropped before."""
+        found = []
+        heaps: tuple[list[Any], ...] = self.by_bound, self.by_score
+        for heap in heaps:
+            while heap:
+                *_, ticket, box = heap[0]
+                if ticket == box.ticket and box.upper >= self.best.score - EQUAL:
+                    found.append(box)
+                    break
+                if ticket == box.ticket:
+                    box.ticket = -1
+                    self.closed.append(box.bounds)
+                heapq.heappop(heap)
+        return found if len(found) == 2 else []
+
+    @property
+    def open_bounds(self) -> list[Bounds]:
+        """The boxes that are open."""
+        return [box.bounds for *_, ticket, box in self.by_bound if ticket == box.ticket]
+
+    # What is done with a box
+
+    def _work_on(self, box: CostBox, limit: Limit) -> None:
+        self.n_boxes += 1
+        if box.is_finite and not box.nodes:
+            box.nodes = [self._node(costs, limit, self._nearest(costs)) for costs in box.corner_costs()]
+            self._bound(box)
+            self._push(box)
+        elif box.is_finite and _expected_facets(box) > (MOST if box.upper >= self.perfect else FEW):
+            for half in self._halves(box, limit):
+                self._push(half)
+            box.ticket = -1
+        else:
+            self._explore(box, limit)
+
+    def _bound(self, box: CostBox) -> None:
+        """The bound from the models at the corners."""
+        counts = np.zeros((2, len(self.folds)), dtype=np.int64)
+        for k, (fold, square) in enumerate(zip(self.folds, self.squares, strict=True)):
+            positive, negative = decide([node.corners[k] for node in box.nodes], square)
+            counts[0, k] = fold.counts[0, :-1][~negative].sum()
+            counts[1, k] = fold.counts[1, :-1][~positive].sum()
+        box.upper = min(box.upper, float(self._scores(counts).mean()))
+
+    def _halves(self, box: CostBox, limit: Limit) -> list[CostBox]:
+        """Two halves, cut along the axis with more events."""
+        along = [max(box.events(0, 1), box.events(3, 2)), max(box.events(0, 3), box.events(1, 2))]
+        axis = int(along[1] > along[0])
+        lo, hi = box.bounds[axis]
+        middle = lo * (hi / lo) ** SHARES[axis]
+        halves = []
+        for part in ((lo, middle), (middle, hi)):
+            bounds = (part, box.bounds[1]) if axis == 0 else (box.bounds[0], part)
+            half = CostBox(bounds, box.upper, box.level + 1)
+            half.nodes = [
+                self._node(costs, limit, near, along[axis] // 2)
+                for costs, near in zip(half.corner_costs(), box.nodes, strict=True)
+            ]
+            self._bound(half)
+            halves.append(half)
+        return halves
+
+    def _explore(self, box: CostBox, limit: Limit) -> None:
+        """Search the cells of a box. Stopped if there is no time; its bound may have fallen then."""
+        tiles = list(self.pool.map(lambda fold: fold.explore(box.bounds, limit), self.folds))
+        folds = self.folds
+        if box.nodes:
+            near = zip(self.folds, self.solvers, box.nodes[0].corners, strict=True)
+            folds = [fold._replace(near=(solver, corner)) for fold, solver, corner in near]
+        overlay = overlay_of(box.bounds, self.bounds, self.judge, folds, tiles, [], limit)
+        upper = self._search_cells(overlay, limit)
+        if upper > self.best.score + EQUAL:
+            box.upper = min(box.upper, upper)
+            raise Stopped
+        box.ticket = -1
+        if upper < self.best.score - EQUAL:
+            self.closed.append(box.bounds)
+        else:
+            self.explored.append(Explored(box.bounds, tiles))
+
+    def _search_cells(self, overlay: Overlay, limit: Limit) -> float:
+        """The bound of a box that was explored; the incumbent rises to it, unless the models say otherwise."""
+        refuted = np.empty(0, dtype=np.uint64)
+        while True:
+            best = fresh_best(refuted=refuted, floor=self.best.score)
+            found = search(overlay, best, limit, None)
+            if not found.fragments:
+                return found.upper_bound if limit.expired else -np.inf
+            if best.score[0] <= self.best.score + EQUAL:
+                return found.upper_bound
+            cells = make_cells(overlay, found.fragments)
+            for k, cell in enumerate(cells):
+                if overlay.confirms(cell, limit):
+                    self._take(Incumbent(cell.score, cell.center, found=(overlay, cells[k:])))
+                    return found.upper_bound
+            refuted = np.concatenate([refuted, np.array([cell.key for cell in cells], dtype=np.uint64)])
+
+    # Models
+
+    def _nearest(self, costs: Costs) -> Node | None:
+        """The known models at the nearest costs."""
+
+        def distance(node: Node) -> float:
+            return float(np.sum(np.log(np.divide(node.costs, costs)) ** 2))
+
+        return min(list(self.nodes.values()), key=distance, default=None)
+
+    def _node(self, costs: Costs, limit: Limit, near: Node | None, events: int | None = None) -> Node:
+        """The models at some costs; ``near`` are models nearby, some events off."""
+        known = self.nodes.get(costs)
+        if known is not None:
+            return known
+        starts = [None] * len(self.folds) if near is None else near.corners
+        options = {} if events is None else {"events": events}
+
+        def solve(solver: Solver, start: Corner | None) -> Corner:
+            return solver.solve(costs, limit, start, **options)
+
+        corners = list(self.pool.map(solve, self.solvers, starts))
+        counts = np.zeros((2, len(self.folds)), dtype=np.int64)
+        for k, (fold, corner) in enumerate(zip(self.folds, corners, strict=True)):
+            positive = corner.value > 0
+            counts[0, k], counts[1, k] = fold.counts[0, :-1][positive].sum(), fold.counts[1, :-1][~positive].sum()
+        self.nodes[costs] = node = Node(costs, corners, counts, self._scores(counts))
+        if all(lo < cost < hi for cost, (lo, hi) in zip(costs, self.bounds, strict=True)):
+            self._take(Incumbent(float(node.scores.mean()), costs, node=node))
+        return node
+
+    def _scores(self, counts: npt.NDArray[np.int64]) -> Floats:
+        """Scores (K,) of counts (2, K)."""
+        judge = self.judge
+        scores: Floats = judge.table[judge.table_at + counts[0] * (judge.fold_neg + 1) + counts[1]]
+        return scores
+
+    def _take(self, new: Incumbent) -> None:
+        """Costs that reach a score."""
+        if new.score > self.best.score + EQUAL:
+            self.best = new
+            self.closed += [part.bounds for part in self.explored]
+            self.explored.clear()
+
+    # The first boxes
+
+    def _first_boxes(self, upper: float) -> Iterator[CostBox]:
+        """Boxes that make up the region, those in the middle first."""
+        edges = [_edges(bound, self._small(axis), self._large(), SHIFT[axis]) for axis, bound in enumerate(self.bounds)]
+        boxes = [CostBox((p, q), upper, 0) for p, q in product(pairwise(edges[0]), pairwise(edges[1]))]
+        for box in boxes:
+            box.level = 0 if box.is_finite else LATE
+        middle = [edge[len(edge) // 2] for edge in edges]
+        yield from sorted(boxes, key=lambda box: (not box.is_finite, _distance(box, middle)))
+
+    def _small(self, axis: int) -> float:
+        """Costs of one class below which nothing happens if those of the other are as small."""
+        found = []
+        for solver in self.solvers:
+            data = solver.problem.data
+            pull = np.linalg.norm((data.point[WEIGHT] * (data.axis == axis)) @ data.rows) * data.point[NORM].max()
+            found.append(0.4 / max(pull, np.finfo(float).tiny) * _unit(solver))
+        return float(min(found))
+
+    def _large(self) -> float:
+        return LARGE * max(_unit(solver) for solver in self.solvers)
+
+
+def _unit(solver: Solver) -> float:
+    """A cost of 1 in the units of the data, in the user's."""
+    return float(np.ldexp(1.0, int(np.clip(-solver.problem.cost_exponent, -1000, 1000))))
+
+
+def _edges(bound: tuple[float, float], small: float, large: float, shift: float) -> list[float]:
+    """Ends of the first boxes along one axis."""
+    inner = small * shift * STEP ** np.arange(1 + np.ceil(max(0.0, np.log(large / small) / np.log(STEP))))
+    return [bound[0], *(cost for cost in inner.tolist() if bound[0] < cost < bound[1]), bound[1]]
+
+
+def _distance(box: CostBox, middle: list[float]) -> float:
+    """How far a box is from the middle, in logarithms; the others by their ends that are costs."""
+    ends = [[cost for cost in bound if 0 < cost < np.inf] for bound in box.bounds]
+    return float(sum(np.mean(np.log(np.divide(end, m))) ** 2 for end, m in zip(ends, middle, strict=True) if end))
+
+
+def _expected_facets(box: CostBox) -> int:
+    """Lines that separate one pair of opposite corners cross those that separate the other pair."""
+    return (1 + box.events(0, 2)) * (1 + box.events(1, 3))
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# From the folds to the best cells
+
+
+def find_any_time(
+    folds: Folds, tolerance: float | None, score: Score, model: dict[str, Any], bounds: Bounds, n_jobs: int | None,
+    limit: Limit, bar: Any,
+) -> tuple[Overlay, Confirmed]:  # fmt: skip
+    """The best cells that are found in a time, or up to a tolerance. Stopped if no costs at all were looked at."""
+    check_scorable(folds, score)
+    maps = [make_fold(folds, k, model, bounds, limit) for k in range(len(folds.splits))]
+    with make_pool(count_jobs(n_jobs)) as pool:
+        work = BoxSearch(maps, make_judge(score, maps), bounds, pool, bar)
+        work.run(limit.within(limit.left - min(LAST, LAST_SHARE * limit.left)) if limit.finite else limit, tolerance)
+    if work.best.score == -np.inf:
+        raise Stopped
+    overlay, found = _best_cells(work, limit, bar)
+    certified = work.upper <= found.best_score + EQUAL
+    upper = found.best_score if certified else max(work.upper, found.best_score)
+    return overlay, found._replace(upper_bound=upper, certified=certified, n_boxes=work.n_boxes)
+
+
+def _best_cells(work: BoxSearch, limit: Limit, bar: Any) -> tuple[Overlay, Confirmed]:
+    """All best cells if the search came to its end, else those of the box of the incumbent."""
+    if work.explored and not work.open_bounds:
+        with suppress(Stopped):
+            overlay = _join(work, limit)
+            return overlay, find_best(overlay, limit, bar, work.best.score)
+    if work.best.found is not None:
+        overlay, cells = work.best.found
+        return overlay, Confirmed(cells, np.inf, False, 0, np.empty(0, dtype=np.uint64))
+    overlay = _overlay_of_point(work)
+    cells = make_cells(overlay, [overlay.box])
+    cells[0].__dict__["center"] = work.best.costs  # known already: the costs that were tried
+    return overlay, Confirmed(cells, np.inf, False, 0, np.empty(0, dtype=np.uint64))
+
+
+def _join(work: BoxSearch, limit: Limit) -> Overlay:
+    """The explored boxes in one; the others among them count as unexplored."""
+    ends = np.array([part.bounds for part in work.explored])
+    (a, b), (c, d) = zip(ends[:, :, 0].min(axis=0).tolist(), ends[:, :, 1].max(axis=0).tolist(), strict=True)
+    hull = (a, b), (c, d)
+    rest = [part for bounds in work.closed for part in _intersection(bounds, hull)]
+    tiles = [[tile for part in work.explored for tile in part.tiles[k]] for k in range(len(work.folds))]
+    return overlay_of(hull, work.bounds, work.judge, work.folds, tiles, rest, limit)
+
+
+def _overlay_of_point(work: BoxSearch) -> Overlay:
+    """A tiny box around the best costs, where nothing is known but the models at these."""
+    (a, b), (c, d) = (
+        (max(lo, cost * (1 - TINY)), min(hi, cost * (1 + TINY)))
+        for cost, (lo, hi) in zip(work.best.costs, work.bounds, strict=True)
+    )
+    bounds = (a, b), (c, d)
+    polygon, node = make_region(bounds, 0).corners, work.best.node
+    assert node is not None
+    box = Box(
+        corners=polygon,
+        names=np.arange(len(polygon), dtype=np.uint64),
+        codes=-1 - np.roll(np.arange(len(polygon), dtype=np.int64), -1),
+        pieces=np.empty((0, 6)),
+        points=np.empty(0, dtype=np.int32),
+        lines=np.empty(0, dtype=np.int64),
+        seat=np.array([*work.best.costs, 1.0]),
+        positive=np.concatenate([np.append(corner.value > 0, False) for corner in node.corners]),
+        counts=node.counts,
+        key=np.zeros(1, dtype=np.uint64),
+    )
+    return Overlay(box, work.judge, bounds, work.bounds, 0, [fold.holdout for fold in work.folds])
+
+
+def _intersection(box: Bounds, other: Bounds) -> list[Bounds]:
+    """What two boxes have in common: one box or none."""
+    (a, b), (c, d) = ((max(lo, low), min(hi, high)) for (lo, hi), (low, high) in zip(box, other, strict=True))
+    return [((a, b), (c, d))] if a < b and c < d else []

@@ -1,0 +1,180 @@
+"""The search at any time: the interpolation ball, and bounds that hold at every moment."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_wine
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+
+import svmatlas
+from svmatlas.choose import boxes, scoring
+from svmatlas.choose.ball import decide, pairwise_gaps
+from svmatlas.choose.corners import Solver
+from svmatlas.data.problem import make_problem
+from svmatlas.support.stopping import NEVER, Stopped
+from tests import brute
+from tests.test_select import REGION, noisy
+
+CASES = {
+    "plain": lambda: noisy(50, 3, 1),
+    "tied": lambda: (np.random.default_rng(2).integers(0, 3, (50, 4)).astype(float), np.arange(50) % 3 == 0),
+    "repeated": lambda: tuple(np.concatenate([a, a]) for a in noisy(30, 3, 3)),
+    "unscaled": lambda: (noisy(30, 3, 4)[0] * [1.0, 1e3, 1e-2], noisy(30, 3, 4)[1]),
+    "few positive": lambda: (noisy(30, 3, 5)[0], np.arange(30) % 9 == 3),
+    "wine": lambda: (load_wine().data[30:100, 2:5], load_wine().target[30:100]),
+}
+
+
+def solver_of(X, y, train):
+    problem = make_problem(X[train], y[train], 1.0, None, 0)
+    return Solver(problem, problem.features.coordinates(X))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_that_the_ball_decides_are_decided(name):
+    """At random costs of random boxes the models predict what the corners of the box say."""
+    X, y = CASES[name]()
+    rng, train = np.random.default_rng(0), np.arange(len(y)) % 3 != 1
+    solver = solver_of(X, y, train)
+    square, n_decided = np.sum(solver.rows**2, axis=1), 0
+    for _ in range(12):
+        low, width = 10.0 ** rng.uniform(-4, 3, 2), 10.0 ** rng.uniform(0, rng.choice([0.03, 0.3, 1.0]), 2)
+        sizes = [(1, 1), (width[0], 1), (width[0], width[1]), (1, width[1])]
+        corners = [solver.solve(tuple(low * size), NEVER) for size in sizes]
+        positive, negative = decide(corners, square)
+        n_decided += int(np.sum(positive | negative))
+        for share in rng.uniform(size=(4, 2)):
+            value = solver.solve(tuple(low * (1 + share * (width - 1))), NEVER, corners[0]).value
+            assert np.all(value[positive] > 0)
+            assert np.all(value[negative] < 0)
+    assert n_decided > 0
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_solution_leaves_the_ball(name):
+    """Of three corners: |beta(c) - b|^2 is at most twice the sum of the products of weights and gaps."""
+    X, y = CASES[name]()
+    rng = np.random.default_rng(1)
+    solver = solver_of(X, y, np.arange(len(y)))
+    for _ in range(8):
+        costs = 10.0 ** (rng.uniform(-3, 2, 2) + rng.uniform(-0.5, 0.5, (3, 2)))
+        corners = [solver.solve(tuple(cost), NEVER) for cost in costs]
+        g, weights = pairwise_gaps(corners), rng.dirichlet(np.ones(3))
+        middle = solver.solve(tuple(weights @ costs), NEVER)
+        b = weights @ np.array([corner.beta for corner in corners])
+        bound = weights @ g @ weights + 2 * weights @ [corner.gap for corner in corners]
+        assert np.sum((middle.beta - b) ** 2) <= bound + 2 * middle.gap + 1e-12 * (b @ b)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_walks_and_guesses_end_in_the_solution(name):
+    X, y = CASES[name]()
+    rng = np.random.default_rng(2)
+    solver = solver_of(X, y, np.arange(len(y)))
+    near = solver.solve((0.1, 0.2), NEVER)
+    for costs in 10.0 ** rng.uniform(-3, 3, (6, 2)):
+        plain = solver.solve(tuple(costs), NEVER)
+        for events in (0, 10**6):
+            other = solver.solve(tuple(costs), NEVER, near, events)
+            np.testing.assert_allclose(other.value, plain.value, rtol=1e-6, atol=1e-8 * np.abs(plain.value).max())
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The search
+
+
+class Watched:
+    """Boxes that are halved often, and each step of the search on record; after so many steps it is time to stop."""
+
+    def __init__(self, most_steps=10**9):
+        self.steps, self.most_steps = [], most_steps
+
+    def __enter__(self):
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(boxes, "MOST", 40)
+        self.patch.setattr(boxes, "FEW", 10)
+        work_on = boxes.BoxSearch._work_on
+
+        def watched(search, box, limit):
+            self.steps.append((search.best.score, search.upper))
+            if len(self.steps) > self.most_steps:
+                raise Stopped
+            work_on(search, box, limit)
+
+        self.patch.setattr(boxes.BoxSearch, "_work_on", watched)
+        return self
+
+    def __exit__(self, *_):
+        self.patch.undo()
+
+
+@settings(max_examples=6)
+@given(
+    seed=st.integers(0, 10**6),
+    n=st.integers(12, 30),
+    d=st.integers(1, 3),
+    tied=st.booleans(),
+    score=st.sampled_from([scoring.accuracy, scoring.balanced_accuracy, scoring.fbeta(1.0)]),
+)
+def test_at_every_moment_the_truth_is_between_score_and_bound(seed, n, d, tied, score):
+    X, y = noisy(n, d, seed, 0.5)
+    if tied:
+        X = np.random.default_rng(seed).integers(0, 3, size=(n, d)).astype(float)
+    splits = list(StratifiedKFold(3).split(X, y))
+    truth = brute.best_cells(X, y, splits, score, REGION)[0]
+    with Watched() as watched:
+        selection = svmatlas.select(X, y, cv=splits, scoring=score, region=REGION, tolerance=0.0)
+    best, upper = np.array(watched.steps).T
+    assert np.all(np.diff(best) >= 0)
+    assert np.all(np.diff(upper) <= 0)
+    assert np.all((best <= truth + 1e-12) & (truth <= upper + 1e-12))
+    assert selection.certified
+    assert selection.best_score == pytest.approx(truth, abs=1e-12)
+    whole = svmatlas.select(X, y, cv=splits, scoring=score, region=REGION)
+    assert len(selection.cells) == len(whole.cells)
+    assert [cell.at_edge for cell in selection.cells] == [cell.at_edge for cell in whole.cells]
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("steps", [1, 30])
+def test_what_was_found_in_time_is_true(name, steps):
+    X, y = CASES[name]()
+    y = np.asarray(y).astype(int)
+    exact = svmatlas.select(X, y, cv=3, tolerance=0.0)
+    with Watched(steps):
+        part = svmatlas.select(X, y, cv=3, time_budget=1000.0)
+    assert part.best_score <= exact.best_score + 1e-12 <= part.upper_bound + 2e-12
+    scores = cross_val_score(svmatlas.AsymmetricSVC(part.C_pos, part.C_neg), X, y, cv=3, scoring="balanced_accuracy")
+    assert scores.mean() == pytest.approx(part.best_score, abs=1e-12)
+    assert part.cell.contains(part.C_pos, part.C_neg)
+    assert part.score_at(part.C_pos, part.C_neg) == pytest.approx(part.best_score, abs=1e-12)
+    assert part.score_at(0.37, 0.21) == pytest.approx(svmatlas.select(X, y, cv=3).score_at(0.37, 0.21), abs=1e-12)
+
+
+def test_a_tolerance_ends_the_search_and_is_kept():
+    X, y = noisy(80, 3, 6)
+    exact = svmatlas.select(X, y, cv=4)
+    for tolerance in (0.2, 0.05, 0.0):
+        part = svmatlas.select(X, y, cv=4, tolerance=tolerance)
+        assert part.upper_bound - part.best_score <= tolerance + 1e-12
+        assert part.best_score <= exact.best_score + 1e-12 <= part.upper_bound + 2e-12
+        assert part.certified == (part.upper_bound == part.best_score)
+    assert part.best_score == exact.best_score
+    assert len(part.cells) == len(exact.cells)
+
+
+def test_cells_that_reach_over_boxes_are_joined():
+    """Of separable data the cell of the best score reaches from small costs to infinity."""
+    X, y = noisy(40, 3, shift=4.0)
+    exact = svmatlas.select(X, y, cv=3)
+    with Watched():
+        part = svmatlas.select(X, y, cv=3, time_budget=1000.0)
+    assert part.certified
+    assert part.best_score == exact.best_score == 1.0
+    assert len(part.cells) == len(exact.cells)
+    assert part.cell.unbounded
+    # Areas are sums over pieces, which are cut elsewhere, and are straight in costs, not in decades
+    np.testing.assert_allclose([c.area for c in part.cells], [c.area for c in exact.cells], rtol=1e-3)
