@@ -183,6 +183,7 @@ def check_infinite(case, atlas, weight, p, q):
         large = np.ldexp(1.0, 240 - atlas._problem.cost_exponent)
     if not (np.isfinite(large) and large > 0):
         return 0.0
+    large = max([large, *(2.0**100 * cost for cost in (p, q) if np.isfinite(cost))])  # beside a finite cost, too
     p, q = (max(large, low) if np.isinf(cost) else cost for cost, (low, _) in zip((p, q), atlas.region, strict=True))
     other = primal(X, y, weight, bias, p, q, atlas.coef(p, q), atlas.intercept(p, q))
     own = primal(X, y, weight, bias, p, q, coef, intercept)
