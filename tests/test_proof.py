@@ -56,7 +56,12 @@ HOSTILE = [
 HOSTILE += [partial(shares, 1e5), partial(shares, 1e7)]
 
 
-@pytest.mark.parametrize("make", HOSTILE, ids=str)
+def name_of(make):
+    """The name of a case, with its arguments."""
+    return f"{make.func.__name__}-{make.args[0]:g}" if isinstance(make, partial) else make.__name__
+
+
+@pytest.mark.parametrize("make", HOSTILE, ids=name_of)
 def test_hostile_maps_are_certified_on_the_rows_as_given(make):
     X, y = make()
     found = svmatlas.certify(svmatlas.explore(X, y), X, y)
