@@ -7,9 +7,10 @@ from svmatlas.version import __version__
 
 if TYPE_CHECKING:
     from svmatlas import plot, scoring
-    from svmatlas.atlas.atlas import Atlas, Facet, Partition, load
+    from svmatlas.atlas.atlas import Atlas, load
     from svmatlas.atlas.budget import Estimate
     from svmatlas.atlas.explore import explore
+    from svmatlas.atlas.facets import Facet, Partition
     from svmatlas.atlas.files import FileError
     from svmatlas.atlas.stream import estimate, tiles
     from svmatlas.atlas.validate import Report
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from svmatlas.proof.reading import ProofError
 
 _HOMES = {
-    "atlas.atlas": ("Atlas", "Facet", "Partition", "load"),
+    "atlas.atlas": ("Atlas", "load"),
+    "atlas.facets": ("Facet", "Partition"),
     "atlas.budget": ("Estimate",),
     "atlas.explore": ("explore",),
     "atlas.files": ("FileError",),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.atlas.atlas import Partition
+from svmatlas.atlas.facets import Partition
 from svmatlas.data.features import decision_values
 from svmatlas.data.problem import Problem, check_bounds, check_rows, make_problem, make_region
 from svmatlas.engine.arena import cross
