@@ -45,7 +45,7 @@ def describe(kind: Any) -> Any:
         name = getattr(kind, "instance_class", tuple)
         return ["tuple", f"{name.__module__}:{name.__qualname__}", *map(describe, kind.types)]  # type: ignore[attr-defined]
     if isinstance(kind, types.Record):
-        return ["record", *kind.dtype.descr]
+        return ["record", *([name, kind, *map(list, shape)] for name, kind, *shape in kind.dtype.descr)]
     return "boolean" if kind == types.boolean else str(kind)
 
 

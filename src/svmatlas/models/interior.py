@@ -32,7 +32,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from svmatlas.data.features import lift
 from svmatlas.models.gap import SLIP, relative_gap
-from svmatlas.models.solve import ALARM, CANCELLED, FAR
+from svmatlas.models.solve import ALARM, FAR
 from svmatlas.support.stopping import Limit
 from svmatlas.support.threads import limit_blas
 
@@ -198,6 +198,11 @@ def _inner(rows: Any) -> Floats:
     """Inner products of rows."""
     products = rows @ rows.T
     return np.asarray(products.toarray() if issparse(products) else products)
+
+
+CANCELLED = 2.0**-44
+"""A weight below this (6e-14) times the terms that it is the sum of is zero: alpha solves equations in doubles, and carries the
+rounding of these times their conditioning, which is more than that of the sum. The gap says whether it does harm."""
 
 
 def _proven(data: _Data, alpha: Floats, beta: Floats, lossless: Flags) -> tuple[Floats, Floats, float] | None:
