@@ -44,6 +44,13 @@ def spans(low, high, seed=0):
     return rng.normal(size=(10, 3)) * 10.0 ** rng.uniform(low, high, (10, 3)), np.arange(10) % 2
 
 
+def gap_or_refusal(X, y, bias):
+    try:
+        return svmatlas.AsymmetricSVC(bias=bias).fit(X, y).duality_gap_
+    except ValueError as error:
+        return str(error)
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize(("low", "high"), [(0, 300), (-300, 0), (-160, 160), (0, 60)])
 def test_entries_of_hopeless_scales_are_an_error(low, high, seed):
@@ -52,12 +59,8 @@ def test_entries_of_hopeless_scales_are_an_error(low, high, seed):
         for fit in (svmatlas.explore, svmatlas.ray):
             with pytest.raises(ValueError, match="standardise"):
                 fit(X, y, bias=bias)
-        try:
-            model = svmatlas.AsymmetricSVC(bias=bias).fit(X, y)
-        except ValueError as error:
-            assert "standardise" in str(error)
-        else:  # one model may be found without all that is around it
-            assert model.duality_gap_ < 1e-9
+        result = gap_or_refusal(X, y, bias)  # one model may be found without all that is around it
+        assert "standardise" in result if isinstance(result, str) else result < 1e-9
 
 
 @pytest.mark.parametrize("scale", [1e-140, 1e-60, 1e60, 1e140])

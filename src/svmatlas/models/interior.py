@@ -201,7 +201,7 @@ def _inner(rows: Any) -> Floats:
 
 
 CANCELLED = 2.0**-44
-"""A weight below this (6e-14) times the terms that it is the sum of is zero: alpha solves equations in doubles, and carries the
+"""A weight below this (6e-14) times the terms that it is the sum of is zero: alpha solves equations in doubles, and has the
 rounding of these times their conditioning, which is more than that of the sum. The gap says whether it does harm."""
 
 
