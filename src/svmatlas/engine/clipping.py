@@ -35,8 +35,9 @@ all vertices are good to 2e-10 even where lines are almost parallel or costs are
 def store_corner(corner, v0, v1, v2, d0, d1, d2):
     """A corner from a cross product: scaled to largest entry 1, and turned into the triangle; returns 1, or -1 if it was."""
     if not 0.0 < abs(v0) + abs(v1) + abs(v2) < np.inf:  # doubles do not know where it is, but for zeros by structure
+        nowhere = d0 == 0.0 and d1 == 0.0 and d2 == 0.0
         for c, error in ((P, d0), (Q, d1), (L, d2)):
-            corner[c], corner[3 + c] = (0.0, 0.0) if error == 0.0 else (1.0, np.inf)
+            corner[c], corner[3 + c] = (0.0, 0.0) if error == 0.0 and not nowhere else (1.0, np.inf)
         return 1
     top = max(abs(v0), abs(v1), abs(v2))
     scale = 1.0 / top
