@@ -196,7 +196,7 @@ class AsymmetricSVCCV(BaseSVC):
         self.chosen_score_ = selection.threshold_score
         self.best_score_ = max(selection.best_score, self.chosen_score_)
         turn = self._take_labels(selection.classes_)
-        self.threshold_ = turn * selection.threshold
+        self.threshold_ = turn * selection.threshold + 0.0  # no -0
         _warn_of_ends(selection)
         shares = _shares(folds) if self.refit_costs == "mean_loss" else np.ones(2)
         self.C_pos_, self.C_neg_ = self.selection_.C_pos * float(shares[0]), self.selection_.C_neg * float(shares[1])
