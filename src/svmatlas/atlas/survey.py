@@ -2,7 +2,7 @@
 
 A tile is a box of costs. The cuts are where a ray through the region has had so many events, so that tiles have some thousand
 facets each; a tile with too many is cut again. Each starts at costs of its own (walk.py), explores with the points that are
-near their margins at its corners (layers.py), certifies that the others are where they were, or takes in those for which
+near their margins at its corners (tile.py), certifies that the others are where they were, or takes in those for which
 it cannot, and explores again. Tiles need nothing of each other, though what is known of a cut makes the start beyond it
 quicker: they can be explored in any order, and at once.
 """

@@ -14,9 +14,6 @@ from svmatlas.engine.names import enter
 from svmatlas.engine.record import MEMORY
 from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Floats, Int32, Ints, States, Words
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The facets of a tile
-
 
 class Arena(NamedTuple):
     """All facets of a tile, those that wait included. Codes are those of the candidates."""

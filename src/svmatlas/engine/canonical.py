@@ -14,7 +14,7 @@ and the same cone holds the directions into which beta can turn behind it; so on
 Hence the map is known when the neighbours of each facet, in order, are: an edge is a pair of facets, and its ends follow
 from who comes next around them. Vertices are not compared by where they are.
 
-1. Facets: pieces with the same partition without jitter (ties.py). Most pieces are PLAIN (layers.py): no point can be tied.
+1. Facets: pieces with the same partition without jitter (ties.py). Most pieces are PLAIN (arena.py): no point can be tied.
 2. What lies behind each edge: through pieces without area, on a straight way. Edges without length are left out (ties.py).
 3. Edges from pairs of facets, vertices from the ends of edges.
 4. Events of an edge: points whose set is not the same on both sides.

@@ -250,7 +250,7 @@ MEASURE_BITS = 256
 
 
 def _measure(corners: list[Line], bits: int) -> tuple[int, int]:
-    """Square of the diameter, and area, of a polygon, in homogeneous costs with largest entry 1 (as in polygon.py).
+    """Square of the diameter, and area, of a polygon, in homogeneous costs with largest entry 1 (as in tie_test.py).
 
     Corners are rounded to so many bits, twice and three times as many of which the results have.
     """

@@ -1,4 +1,4 @@
-"""One partition of the points -> the affine maps and the lines of its facet.
+"""One partition of the points -> the affine maps of its facet.
 
 In homogeneous costs c = (p, q, l), C+ = p/l, C- = q/l, a partition (M, I, O) fixes, with t the targets (1 and a jitter)
 and w the weights,
@@ -7,7 +7,7 @@ and w the weights,
     A    = (X_M X_M')^-1 [ -X_M b+ | -X_M b- | t_M ]     dual variables on M        ``alpha``, eq. (8) of the paper
     Beta = [ b+ | b- | 0 ] + X_M' A                      weights                    ``beta``
 
-and its facet is the set of c where all lines h.c >= 0 (eq. 8-12):
+and its facet is the set of c where all lines h.c >= 0 (eq. 8-12; lines.py):
 
     i in M, type 0:  A_i                   i leaves to O       i in O, type 0:  x_i.Beta - t_i e_l     i enters M
     i in M, type 1:  w_i e - A_i           i leaves to I       i in I, type 1:  t_i e_l - x_i.Beta     i enters M

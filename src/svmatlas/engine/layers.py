@@ -13,24 +13,7 @@ each colour meet. All vertices are found from facets of one colour alone, and wi
 facets in five have to be closed from their maps. That colour is the one of |M| = rank - 1, where all score lines are parallel.
 Layers are found in the end, when tiles are joined (mesh.py).
 
-Names. ``words`` holds one random 64-bit word for each code; a facet's key is the XOR of the words that were crossed from
-the partition with all points in I, so it depends on the partition only. A vertex is named by the sum of the mixed keys of the
-facets around it:
-
-    two events            facets f, f^a, f^b, f^a^b                        inside the region
-    on an axis, C+ = 0    i in I, i in M, i in O, for one positive i       alpha_i = 0 and alpha_i = w_i C+ meet there
-    on another side       f, f^a, and the side
-    at infinity           the strip whose parallel sides end there; where there are several, mesh.py makes them one
-    a corner of the region, or a corner of the triangle where any number of parallel strips end
-
-Candidates. In a tile few points change their set. The others are *frozen*: they are in the pull, but not among the rows, and a
-facet costs what the candidates cost. Afterwards it is known how far the weights beta moved from a centre m, as lengths h_1,
-h_2 along two directions f_1, f_2 and a radius R around that plane: a frozen point with
-
-    |x.m - t| > h_1 |x.f_1| + h_2 |x.f_2| + R |x|
-
-cannot have changed in the tile: beta is affine in each facet, so what holds at all corners holds everywhere. If all are so,
-the facets are those of all points; else the others become candidates, and the tile is explored again.
+Names of facets and vertices: names.py. What is explored again with more points: tile.py.
 """
 
 from __future__ import annotations
@@ -98,7 +81,7 @@ from svmatlas.engine.workspace import (
 from svmatlas.engine.zeros import UNKNOWN, vanishes
 
 FULL, PAUSED = 4, 5
-"""Two more outcomes (beside those of polygon.py): there is no room for more facets; more is not asked for, or not now."""
+"""Two more outcomes (beside those of clipping.py): there is no room for more facets; more is not asked for, or not now."""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -161,7 +144,7 @@ def _close_ringed(task, arena, f, hints):
 
 @kernel
 def _is_between_tied(task, margin, codes, on_margin):
-    """What polygon.py asks of an anchored facet, for one whose maps are not known: from its edges, and which are of M."""
+    """What tie_test.py asks of an anchored facet, for one whose maps are not known: from its edges, and which are of M."""
     m, axis = margin[P] + margin[Q], (P if margin[P] > 0 else Q)
     if not can_anchor(task, m) or margin[axis] != m:
         return False

@@ -82,10 +82,6 @@ def pencil_origin(t):
     return v, 2.0 * t.bound[ETA, U] * (t.anchor + abs(v) * size) / uu + 16.0 * UNIT * abs(v) * t.columns.shape[0]
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Lines
-
-
 @kernel
 def slope(t, c):
     """D_c = u.b_c / u.u of the pencil (|M| = r - 1), and its error."""

@@ -50,7 +50,7 @@ class Split(NamedTuple):
 
     mesh: Mesh
     flips: Int32  # (F, 2) codes crossed from the parent of each facet
-    kind: npt.NDArray[np.int8]  # (F,) PLAIN, TIE and so on, see layers.py
+    kind: npt.NDArray[np.int8]  # (F,) PLAIN, TIE and so on, see arena.py
     start: States  # (N,) partition of facet 0
 
     @property

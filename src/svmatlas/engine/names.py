@@ -1,7 +1,14 @@
 """Names of facets and vertices: 64-bit words. Equal things have equal names, whoever found them.
 
-``words`` holds one random word for each code. The key of a facet is the XOR of the words of the codes that were crossed from
-the partition with all points in I. The name of a vertex is made of the keys of the facets around it: see layers.py.
+``words`` holds one random 64-bit word for each code; a facet's key is the XOR of the words that were crossed from
+the partition with all points in I, so it depends on the partition only. A vertex is named by the sum of the mixed keys of the
+facets around it:
+
+    two events            facets f, f^a, f^b, f^a^b                        inside the region
+    on an axis, C+ = 0    i in I, i in M, i in O, for one positive i       alpha_i = 0 and alpha_i = w_i C+ meet there
+    on another side       f, f^a, and the side
+    at infinity           the strip whose parallel sides end there; where there are several, mesh.py makes them one
+    a corner of the region, or a corner of the triangle where any number of parallel strips end
 """
 
 from __future__ import annotations
@@ -11,9 +18,6 @@ import numpy as np
 from svmatlas.engine.compiled import entry, kernel, owner
 from svmatlas.engine.predicates import FIRST
 from svmatlas.engine.workspace import MARGIN, OUTSIDE, States, Words
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Names
 
 
 def make_words(n_points: int, random_state: np.random.Generator) -> Words:
@@ -37,7 +41,7 @@ def mix(x):
 
 
 AT_CORNER, OF_SIDES, AT_INFINITY, ON_SIDE = 1 + np.arange(4)
-"""Kinds of places that are not named by facets (NumPy's numbers: see the columns in facet.py)."""
+"""Kinds of places that are not named by facets (NumPy's numbers: see the columns in workspace.py)."""
 
 
 @kernel

@@ -47,9 +47,6 @@ from svmatlas.engine.workspace import (
 )
 from svmatlas.engine.zeros import UNKNOWN, is_spanned
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The pencil: |M| = r - 1, all score lines are s_i D.(p, q) >= n_i l, bounds on the one number v = D.(p, q) / l
-
 
 @kernel
 def _pencil_answered(t):

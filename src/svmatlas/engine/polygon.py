@@ -4,19 +4,7 @@ The polygon is cut out of the region: a cyclic list of edges (line codes) with c
 edge if some corner of a larger polygon lies strictly beyond it, so every corner is checked against all lines once, and the
 polygon is clipped by the line that the corner violates most.
 
-The one predicate is the sign of h_k . (h_a x h_b): on which side of line k lies the corner of edges a and b?
-
-1. Lines that meet by structure: zero, without arithmetic. Three lines meet by structure in a corner of the triangle of
-   costs (their entries there are exactly zero), at the end of a pencil of parallel score lines (with the line at infinity), or
-   on an axis (alpha_i = 0, alpha_i = w_i C and C = 0).
-2. Doubles, with an error bound on the lines and on the corner.
-3. Double-double, with the refined maps of the facet.
-4. Powers of the jitter (zeros.py): a sign that is zero without jitter modulo a prime is that of what the jitter adds. This
-   comes before level 3, too: what is tied needs no refined maps.
-5. Exact integers, outside the kernel: the facet is put aside with a list of questions, and closed again with the answers.
-
-The data of these predicates are the jittered data (problem.py), where three lines meet only by structure; from level 3 on
-the jitter is resolved, so a tie is split there, one way, for all facets around it.
+Signs are those of predicates.py. The known corners of a facet are clipped first, and are not checked again.
 """
 
 from __future__ import annotations
@@ -53,9 +41,6 @@ from svmatlas.engine.workspace import (
     Q,
 )
 from svmatlas.engine.zeros import enter_corner, entry_of_corner, solve_words
-
-# ----------------------------------------------------------------------------------------------------------------------
-# A facet
 
 
 @kernel

@@ -1,7 +1,18 @@
 """The one predicate of the polygon: on which side of line k lies the corner of edges a and b? Its sign is never wrong.
 
-It is the sign of h_k . (h_a x h_b), by the levels that polygon.py lists: structure, doubles, double-double, powers of the
-jitter, exact integers.
+It is the sign of h_k . (h_a x h_b), by the first of these levels that decides it:
+
+1. Lines that meet by structure: zero, without arithmetic. Three lines meet by structure in a corner of the triangle of
+   costs (their entries there are exactly zero), at the end of a pencil of parallel score lines (with the line at infinity), or
+   on an axis (alpha_i = 0, alpha_i = w_i C and C = 0).
+2. Doubles, with an error bound on the lines and on the corner.
+3. Double-double, with the refined maps of the facet.
+4. Powers of the jitter (zeros.py): a sign that is zero without jitter modulo a prime is that of what the jitter adds. This
+   comes before level 3, too: what is tied needs no refined maps.
+5. Exact integers, outside the kernel: the facet is put aside with a list of questions, and closed again with the answers.
+
+The data of these predicates are the jittered data (problem.py), where three lines meet only by structure; from level 3 on
+the jitter is resolved, so a tie is split there, one way, for all facets around it.
 """
 
 from __future__ import annotations
@@ -24,11 +35,7 @@ NO_CODE = -(2**40)
 """A code that no line has."""
 
 FIRST = np.int64(0)
-"""The first corner, or number (a NumPy integer: see the columns in facet.py)."""
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The predicate
+"""The first corner, or number (a NumPy integer: see the columns in workspace.py)."""
 
 
 @kernel

@@ -35,9 +35,6 @@ from svmatlas.engine.workspace import (
     U,
 )
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The same columns in double-double
-
 
 @kernel
 def target_dd(t, i):

@@ -12,9 +12,6 @@ import numpy as np
 from svmatlas.engine.compiled import entry, kernel, owner
 from svmatlas.engine.workspace import Int32, Ints
 
-# ----------------------------------------------------------------------------------------------------------------------
-# 1. Facets as sets of pieces
-
 
 @kernel
 def _distance(a, b):
@@ -30,10 +27,6 @@ def _distance(a, b):
 def place_after(at, f, k, n):
     """The place n before or after place k of facet f."""
     return at[f] + (k - at[f] + n) % (at[f + 1] - at[f])
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# 2. What lies behind the edges
 
 
 @kernel
@@ -52,10 +45,6 @@ def share_along(v, a, b):
 NOT_AN_EDGE, UNEXPLORED, SEVERAL = -100 * (1 + np.arange(3))
 """Behind an edge within a facet, or one without length; behind an edge where nothing was explored; in place of the code of an
 event: not known yet. (Less than all codes of sides.)"""
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# 3. Facets, edges and vertices
 
 
 class Rings(NamedTuple):

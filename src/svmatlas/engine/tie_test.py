@@ -53,10 +53,6 @@ TIE_RESOLVED = 2.0**-100
 these are good to some 2^-103."""
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# Ties: facets that the jitter made
-
-
 @kernel
 def is_crowded(t, j):
     """May more points be on the margin at corner j than those of M and of its two edges?"""

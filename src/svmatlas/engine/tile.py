@@ -1,6 +1,15 @@
 """One tile: explore its facets step by step, look at the clock, answer questions by exact arithmetic, tidy up.
 
 ``Engine`` is the entry for all that is above: one problem, tile after tile.
+
+Candidates. In a tile few points change their set. The others are *frozen*: they are in the pull, but not among the rows, and a
+facet costs what the candidates cost. Afterwards it is known how far the weights beta moved from a centre m, as lengths h_1,
+h_2 along two directions f_1, f_2 and a radius R around that plane: a frozen point with
+
+    |x.m - t| > h_1 |x.f_1| + h_2 |x.f_2| + R |x|
+
+cannot have changed in the tile: beta is affine in each facet, so what holds at all corners holds everywhere. If all are so,
+the facets are those of all points; else the others become candidates, and the tile is explored again.
 """
 
 from __future__ import annotations
@@ -87,10 +96,6 @@ def more_answers(answers: Ints, new: Ints) -> Ints:
     if (new[:, None] == answers).all(axis=2).any(axis=1).all():
         raise EngineError("a facet asks for nothing that it was not told")
     return np.concatenate([answers, new])
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The engine
 
 
 class Frame(NamedTuple):

@@ -115,7 +115,7 @@ class Task(NamedTuple):
     state (N,), jitter              the partition, and the factor of the jitter: 1 for decisions, 0 for solutions
     pull (3, 2, d + 1), drift       sums of w_i x_i over I+ and I- as HIGH + LOW + jitter DERIVATIVE, after HIGH the number of
                                     points, and a bound on the error of the sums
-    answers (n, 5)                  questions with their exact answers (polygon.py)
+    answers (n, 5)                  questions with their exact answers (predicates.py)
     known (n, 3)                    corners of other facets, none of them coarse (polygon.py)
     shortest                        least length of a row
     unit (d + 3 or less, N)         rows of length 1, transposed, in single precision, filled up with zeros

@@ -166,20 +166,9 @@ class AsymmetricSVCCV(BaseSVC):
         with stoppable() as limit:
             return self._choose_and_fit(X, y, sample_weight, groups, limit)
 
-    def predict(self, X: Any) -> npt.NDArray[Any]:
-        """Labels of rows, by the threshold ``threshold_``.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n, n_features)
-            Rows; with ``kernel="precomputed"`` their kernels with all rows of the training data.
-
-        Returns
-        -------
-        ndarray of shape (n,)
-
-        """
-        return self._labels(self.decision_function(X) - self.threshold_)
+    def _labels(self, values: Floats) -> npt.NDArray[Any]:
+        """Labels for decision values, by the threshold."""
+        return super()._labels(values - self.threshold_)
 
     def _choose_and_fit(self, X: Any, y: Any, sample_weight: Any, groups: Any, limit: Limit) -> Self:
         folds = make_folds(

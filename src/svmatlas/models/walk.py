@@ -3,7 +3,7 @@
 Inside a facet a line is an interval. Its far end is one corner, that of the line and of the edge through which it leaves, and
 is found as polygon.py finds corners: begin with the goal of the walk; as long as some line of the facet is violated at the
 corner in hand, the corner of that line with the path's line is nearer. A corner that violates nothing is the end of the
-interval; if it is the goal, the walk is over, else the event is crossed. The predicates are those of polygon.py, and are never
+interval; if it is the goal, the walk is over, else the event is crossed. Signs are those of predicates.py, and are never
 wrong, so a walk passes the same facets as an atlas of the same problem has along that line.
 
 The path's line and the goal stand in the table like the sides of a region, but nothing is cut by them. Two places need care:
@@ -68,7 +68,7 @@ Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
 
 PUT_OFF = 4
-"""One more outcome (beside those of polygon.py): to be tried again, with other points nearby or with more room."""
+"""One more outcome (beside those of clipping.py): to be tried again, with other points nearby or with more room."""
 
 NEARBY = 256
 """Points that are followed closely where there are many more: enough for some hundred events."""

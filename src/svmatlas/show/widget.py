@@ -20,7 +20,7 @@ def make_widget(atlas: Atlas, **shown: Any) -> Any:
     except ImportError:
         raise ImportError("the widget needs anywidget: pip install 'svmatlas[widget]'") from None
 
-    class AtlasWidget(anywidget.AnyWidget):  # type: ignore[misc]
+    class AtlasWidget(anywidget.AnyWidget):
         """The map of an atlas in a notebook.
 
         Attributes
@@ -38,12 +38,12 @@ def make_widget(atlas: Atlas, **shown: Any) -> Any:
         costs = traitlets.Tuple(traitlets.Float(), traitlets.Float(), default_value=(1.0, 1.0)).tag(sync=True)
         facet = traitlets.Int(-1).tag(sync=True)
 
-        @traitlets.validate("costs")  # type: ignore[untyped-decorator]
+        @traitlets.validate("costs")
         def _check_costs(self, proposal: Any) -> Any:
             atlas._check_costs(*proposal["value"])
             return proposal["value"]
 
-        @traitlets.observe("costs")  # type: ignore[untyped-decorator]
+        @traitlets.observe("costs")
         def _locate(self, change: Any) -> None:
             self.facet = int(atlas.locate(*change["new"]))
 
