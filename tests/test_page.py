@@ -195,17 +195,33 @@ def test_facets_stay_sharp_at_any_zoom(small):
         assert right >= 17  # some pixels show an edge
 
 
-@pytest.mark.parametrize("scale", ["log", "linear", "triangle"])
-def test_all_scales_show_all_of_the_window_that_has_costs(small, scale):
-    tab, *_ = small
-    tab.run("app.setScale(given)", scale)
-    tab.settle()
-    share = tab.run(
+def share_drawn(tab):
+    """Share of the pixels of the plane that have the colour of a facet."""
+    return tab.run(
         """(() => { const { gl } = app.painter; const [w, h] = [app.plane.width, app.plane.height];
         const out = new Uint8Array(4 * w * h); gl.readPixels(0, 0, w, h, 6408, 5121, out);
         let blank = 0; for (let i = 0; i < out.length; i += 4) blank += out[i] + out[i + 1] + out[i + 2] === 765;
         return 1 - blank / (w * h); })()"""
     )
+
+
+def test_large_facets_that_reach_a_corner_of_infinity_are_drawn(tab, tmp_path):
+    """All of a class on the margin: many rows with a binary column, few columns, the whole quadrant."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=60).round(1), rng.integers(0, 2, 60)])
+    atlas = svmatlas.explore(X, X[:, 0] + X[:, 1] + rng.normal(size=60) > 1)
+    atlas.page(tmp_path / "map.html")
+    tab.open(tmp_path / "map.html")
+    tab.settle()
+    assert share_drawn(tab) > 0.995
+
+
+@pytest.mark.parametrize("scale", ["log", "linear", "triangle"])
+def test_all_scales_show_all_of_the_window_that_has_costs(small, scale):
+    tab, *_ = small
+    tab.run("app.setScale(given)", scale)
+    tab.settle()
+    share = share_drawn(tab)
     width, height = tab.run("[app.size.width, app.size.height]")
     square = (0.92 * min(width, height)) ** 2 / (width * height)
     expected = {"log": 1.0, "triangle": square / 2, "linear": None}[scale]

@@ -64,20 +64,21 @@ export function layOut(atlas, scale) {
 function boxesOf(atlas, x, y) {
   const boxes = new Float64Array(4 * atlas.nFacets); // at any zoom it is known what is in view
   for (let f = 0; f < atlas.nFacets; f++) {
-    let x0 = Infinity, x1 = -Infinity, y0 = Infinity, y1 = -Infinity; // prettier-ignore
-    for (let k = atlas.at[f]; k < atlas.at[f + 1]; k++) {
-      const v = atlas.corners[k];
-      if (!(x[v] >= x0)) x0 = x[v];
-      if (!(x[v] <= x1)) x1 = x[v];
-      if (!(y[v] >= y0)) y0 = y[v];
-      if (!(y[v] <= y1)) y1 = y[v];
-    }
-    boxes[4 * f] = Number.isNaN(x0) ? -Infinity : x0; // a cost of 0/0, in a corner of infinity, may be anything
-    boxes[4 * f + 1] = Number.isNaN(x1) ? Infinity : x1;
-    boxes[4 * f + 2] = Number.isNaN(y0) ? -Infinity : y0;
-    boxes[4 * f + 3] = Number.isNaN(y1) ? Infinity : y1;
+    putRange(boxes, 4 * f, x, atlas, f);
+    putRange(boxes, 4 * f + 2, y, atlas, f);
   }
   return boxes;
+}
+
+// The least and the largest place of the corners of a facet. A cost of 0/0, in a corner of infinity, may be anything.
+function putRange(boxes, k, places, { at, corners }, f) {
+  boxes[k] = Infinity;
+  boxes[k + 1] = -Infinity;
+  for (let j = at[f]; j < at[f + 1]; j++) {
+    const place = places[corners[j]];
+    if (!(place >= boxes[k])) boxes[k] = Number.isNaN(place) ? -Infinity : place;
+    if (!(place <= boxes[k + 1])) boxes[k + 1] = Number.isNaN(place) ? Infinity : place;
+  }
 }
 
 // The ring of a facet in the user's homogeneous costs, as far as it lies in some half planes.
