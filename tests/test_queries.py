@@ -334,5 +334,39 @@ def test_facets_do_not_depend_on_where_a_walk_starts(monkeypatch):
     again = svmatlas.explore(X, y)
     assert again._locator.starts.size <= 3 < again._locator.true.size
     np.testing.assert_array_equal(again.locate(*costs), facets)
-    some = again._locator.true[::7]
-    np.testing.assert_array_equal(again._locator._middles(some), again._locator._middles(again._locator.true)[::7])
+    mesh, pieces = again._canonical.split.mesh, again._locator.true
+    np.testing.assert_array_equal(locate._middles(mesh, pieces[::7]), locate._middles(mesh, pieces)[::7])
+
+
+@pytest.mark.parametrize("name", ["lattice", "one_hot", "one_positive"])
+def test_pieces_around_a_point_hold_it(name):
+    """Found from wherever a walk starts, ties beside true ones, each once."""
+    atlas = svmatlas.explore(*getattr(cases, name)())
+    locator, mesh = atlas._locator, atlas._canonical.split.mesh
+    for c in atlas._problem.homogeneous(*np.exp(np.random.default_rng(0).uniform(-6, 4, size=(2, 40)))):
+        near, ties = locator.near(c, 16), locator.near_ties(c, 16)
+        assert np.all(locator.facet[near] >= 0)
+        assert np.all(locator.facet[ties] < 0)
+        assert np.unique(np.concatenate([near, ties])).size == near.size + ties.size
+        _, depth = locate._try_some(mesh.vertices, mesh.facet_at, mesh.facet_vertices, near, c)
+        assert depth >= -locate.SLACK
+
+
+def test_a_hole_between_a_point_and_its_start_is_gone_around():
+    """Pieces are taken out of a ring around the middle: what is beyond is found as before."""
+    atlas = svmatlas.explore(*cases.gaussian(20, 30, 2, 1.0))
+    mesh, locator = atlas._canonical.split.mesh, atlas._locator
+    costs = np.exp(np.random.default_rng(0).uniform(-6, 6, size=(2, 300)))
+    points = atlas._problem.homogeneous(*costs)
+    pieces = locator(points)
+    hole = np.unique(pieces[np.abs(np.hypot(*np.log(costs)) - 2.0) < 0.3])
+    edges = mesh.edge_facets.copy()
+    edges[np.isin(edges, hole)] = -2
+    facet = atlas._canonical.facet.copy()
+    facet[hole] = -1
+    holed = atlas._canonical._replace(
+        facet=facet, split=atlas._canonical.split._replace(mesh=mesh._replace(edge_facets=edges))
+    )
+    kept = ~np.isin(pieces, hole)
+    assert 20 < np.sum(kept) < kept.size
+    np.testing.assert_array_equal(locate.Locator(holed)(points[kept]), pieces[kept])

@@ -3,23 +3,26 @@
 A piece is left by the edge that the point is furthest beyond, until it is beyond none. Pieces that the jitter made are
 walked through but never answered, and edges that the jitter made (shorter than ``SHORT``) have no direction to speak of and
 are passed over. Where the walk does not arrive at a true piece (in a tie, at a hole of a partial atlas, in a circle among
-slivers), the true pieces nearby and those around the tie are tried, then all. From a point on an edge all pieces that hold it
-are gone through, and one of the facet with the lowest number is answered, so that the facet does not depend on the way.
+slivers), the true pieces around its end are tried, then all. From a point on an edge all pieces that hold it are gone through,
+and one of the facet with the lowest number is answered, so that the facet does not depend on the way.
+
+No index of all pieces is needed: the mesh itself leads the way. So the first query after a map is loaded is as fast as others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cached_property
-from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
-from svmatlas.engine.canonical import Canonical, beside
+from svmatlas.engine.canonical import Canonical
 from svmatlas.engine.compiled import entry, kernel, owner
 from svmatlas.engine.doubledouble import two_prod
+from svmatlas.engine.mesh import Mesh
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -37,7 +40,13 @@ SHORT = 2.0**-34
 
 STARTS = 2**15
 """Pieces that a walk may start from, spread over all. With millions of pieces it is some ten pieces longer for it, which is
-microseconds; to make a tree of all middles takes seconds, and is left to where it is needed."""
+microseconds; a tree of all of them would take seconds to make."""
+
+WAYS = 4
+"""Walks to a point around which pieces are looked for: of several, some go around a hole."""
+
+SPREAD = 8
+"""Pieces that are gone through for each that is looked for: ties lie between."""
 
 SLACK = 2.0**-30
 """How far beyond an edge of the best facet a point may be when all are tried: corners are good to 2e-10."""
@@ -86,8 +95,15 @@ def _worst_edge(vertices, at, corners, f, c):
     return place, worst
 
 
+@kernel
+def _behind(edges, edge_facets, place, f):
+    """The facet behind the edge at a place of facet f; negative if there is none."""
+    g = edge_facets[edges[place], 0]
+    return edge_facets[edges[place], 1] if g == f else g
+
+
 @owner
-def _lowest(vertices, at, corners, neighbour, facet, f, c):
+def _lowest(vertices, at, corners, edges, edge_facets, facet, f, c):
     """The piece of the lowest facet that holds c, among f and those behind edges that c lies on, and so on."""
     held = np.empty(8, np.int64)
     held[0], n, k, lowest = f, 1, 0, f
@@ -98,7 +114,7 @@ def _lowest(vertices, at, corners, neighbour, facet, f, c):
         for place in range(at[g], at[g + 1]):
             depth = _beyond(vertices[before], vertices[corners[place]], c)
             before = corners[place]
-            h = neighbour[place]
+            h = _behind(edges, edge_facets, place, g)
             if h < 0 or abs(depth) > ROUNDING or np.any(held[:n] == h):
                 continue
             _, worst = _worst_edge(vertices, at, corners, h, c)
@@ -114,24 +130,45 @@ def _lowest(vertices, at, corners, neighbour, facet, f, c):
 
 
 @entry
-def _walk(vertices, at, corners, neighbour, facet, starts, points):
-    """Piece of each point, or NOWHERE if the walk from its start did not arrive at a true piece."""
-    out = np.full(points.shape[0], NOWHERE, np.int64)
+def _walk(vertices, at, corners, edges, edge_facets, facet, starts, points):
+    """Piece of each point, or NOWHERE if the walk from its start did not arrive at a true piece; and where walks ended."""
+    out, ends = np.full(points.shape[0], NOWHERE, np.int64), starts.copy()
     limit = 64 + 8 * int(np.sqrt(at.size))
     for n in range(points.shape[0]):
         f = starts[n]
         for _ in range(limit):
+            ends[n] = f
             place, depth = _worst_edge(vertices, at, corners, f, points[n])
             if depth >= -ROUNDING:
                 if depth < np.inf and facet[f] >= 0:
                     out[n] = f
                     if depth <= ROUNDING:
-                        out[n] = _lowest(vertices, at, corners, neighbour, facet, f, points[n])
+                        out[n] = _lowest(vertices, at, corners, edges, edge_facets, facet, f, points[n])
                 break
-            f = neighbour[place]
+            f = _behind(edges, edge_facets, place, f)
             if f < 0:
                 break
-    return out
+    return out, ends
+
+
+@entry
+def _spread(at, edges, edge_facets, first, most):
+    """Pieces around some pieces, these first, by the number of edges between; at most so many."""
+    seen, found, n = np.zeros(at.size - 1, np.bool_), np.empty(most, np.int64), 0
+    for f in first[:most]:
+        if not seen[f]:
+            seen[f], found[n] = True, f
+            n += 1
+    k = 0
+    while k < n < most:
+        f = found[k]
+        k += 1
+        for place in range(at[f], at[f + 1]):
+            g = _behind(edges, edge_facets, place, f)
+            if g >= 0 and not seen[g] and n < most:
+                seen[g], found[n] = True, g
+                n += 1
+    return found[:n]
 
 
 @entry
@@ -150,70 +187,42 @@ class Locator:
 
     def __init__(self, canonical: Canonical) -> None:
         self.canonical = canonical
-        self.mesh = mesh = canonical.split.mesh
-        self.neighbour, _ = beside(mesh)
+        self.mesh = canonical.split.mesh
         self.facet = canonical.facet
         self.true = np.flatnonzero(self.facet >= 0)
         self.starts = self.true[:: -(-self.true.size // STARTS) or 1]
-        self.coarse = cKDTree(_flatten(self._middles(self.starts)))
-
-    def _middles(self, pieces: Ints) -> Floats:
-        """Middles (n, 3) of some pieces, homogeneous costs."""
-        mesh = self.mesh
-        if pieces.size == 0:
-            return np.empty((0, 3))
-        begin, size = mesh.facet_at[pieces], np.diff(mesh.facet_at)[pieces]
-        first = np.cumsum(size) - size
-        places = np.repeat(begin - first, size) + np.arange(size.sum())
-        corner = mesh.vertices[mesh.facet_vertices[places]]
-        corner = corner / corner.sum(axis=1, keepdims=True)
-        middles: Floats = np.add.reduceat(corner, first, axis=0) / size[:, None]
-        return middles
-
-    @cached_property
-    def tree(self) -> cKDTree:
-        """The middles of all true pieces."""
-        return cKDTree(_flatten(self._middles(self.true)))
+        self.coarse = cKDTree(_flatten(_middles(self.mesh, self.starts)))
 
     def __call__(self, points: Floats) -> Ints:
         """Pieces of homogeneous costs (n, 3); NOWHERE where no explored one holds them."""
-        mesh = self.mesh
         _, nearest = self.coarse.query(_flatten(points))
-        found: Ints = _walk(
-            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, self.facet, self.starts[nearest], points
-        )
+        found, _ = _walk(*_arrays(self.mesh), self.facet, self.starts[nearest], points)
         for n in np.flatnonzero(found == NOWHERE):
             found[n] = self._search(points[n])
-        return found
+        return np.asarray(found)
 
     def near(self, point: Floats, count: int = 64) -> Ints:
-        """The true pieces nearest to a point, and those around the tie that holds it."""
-        _, near = self.tree.query(_flatten(point[None])[0], k=min(count, self.true.size))
-        facets: Ints = self.true[np.atleast_1d(near)]
-        around: Ints = np.array(self._around(point, facets[0], count), dtype=np.intp)
-        return np.unique(np.concatenate([facets, around]))
+        """True pieces around a point, so many or a few less; the nearest, counted in edges, first."""
+        around = self._around(point, count)
+        return around[self.facet[around] >= 0][:count]
 
     def near_ties(self, point: Floats, count: int = 64) -> Ints:
-        """The ties nearest to a point: in a region that is thinner than the jitter a piece may be taken for one."""
-        ties = np.flatnonzero(self.facet < 0)
-        if ties.size == 0:
-            return ties
-        distance = np.sum((_flatten(self._middles(ties)) - _flatten(point[None])) ** 2, axis=1)
-        nearest: Ints = ties[np.argsort(distance)[:count]]
-        return nearest
+        """The ties around a point: in a region that is thinner than the jitter a piece may be taken for one."""
+        around = self._around(point, count)
+        return around[self.facet[around] < 0][:count]
 
-    def _around(self, point: Floats, start: np.intp, count: int) -> list[int]:
-        """True pieces, at most so many, that are reached through ties only from the piece that holds a point."""
-        mesh = self.mesh
-        held = _walk(
-            mesh.vertices, mesh.facet_at, mesh.facet_vertices, self.neighbour, np.zeros_like(self.facet),
-            np.array([start]), point[None],
-        )  # fmt: skip
-        return list(islice(self._through_ties(int(held[0])), count))
+    def _around(self, point: Floats, count: int) -> Ints:
+        """Pieces, true ones and ties, around the places where walks to a point end, if only at a hole."""
+        mesh, ways = self.mesh, min(WAYS, self.starts.size)
+        _, nearest = self.coarse.query(_flatten(point[None])[0], k=ways)
+        starts, points = self.starts[np.atleast_1d(nearest)], np.repeat(point[None], ways, axis=0)
+        _, ends = _walk(*_arrays(mesh), np.zeros_like(self.facet), starts, points)
+        around: Ints = _spread(mesh.facet_at, mesh.facet_edges, mesh.edge_facets, ends, SPREAD * count)
+        return around
 
     def _through_ties(self, piece: int) -> Iterator[int]:
         """A piece, or if it is a tie the true ones that are reached from it through ties only, the nearest first."""
-        waiting, seen, at = [piece], set(), self.mesh.facet_at
+        waiting, seen, mesh = [piece], set(), self.mesh
         while waiting:
             f = waiting.pop(0)
             if f < 0 or f in seen:
@@ -222,7 +231,8 @@ class Locator:
             if self.facet[f] >= 0:
                 yield f
             else:
-                waiting += self.neighbour[at[f] : at[f + 1]].tolist()
+                beside = mesh.edge_facets[mesh.facet_edges[mesh.facet_at[f] : mesh.facet_at[f + 1]]]
+                waiting += beside[beside != f].tolist()
 
     def facets(self, pieces: Ints, points: Floats) -> Ints:
         """The facets of points in pieces; of several that hold a point, be it only without jitter, the lowest."""
@@ -231,14 +241,13 @@ class Locator:
             facets[n] = self.facet_of(int(pieces[n]))
         if mesh is self.mesh:
             return facets
-        found = _walk(mesh.vertices, mesh.facet_at, mesh.facet_vertices, *self._whole, facets, points)
+        found, _ = _walk(*_arrays(mesh), self._numbers, facets, points)
         return np.where(found == NOWHERE, facets, found)
 
     @cached_property
-    def _whole(self) -> tuple[Int32, Int32]:
-        """For each place of the map of the data the facet behind its edge; and the numbers of all facets."""
-        mesh = self.canonical.mesh
-        return beside(mesh)[0], np.arange(mesh.facet_layer.size, dtype=np.int32)
+    def _numbers(self) -> Int32:
+        """The numbers of all facets."""
+        return np.arange(self.canonical.mesh.facet_layer.size, dtype=np.int32)
 
     def facet_of(self, piece: int) -> int:
         """The facet of a piece; of a tie one beside it; NOWHERE if there is none."""
@@ -252,6 +261,24 @@ class Locator:
             if depth >= -slack:
                 return int(f)
         return NOWHERE
+
+
+def _arrays(mesh: Mesh) -> tuple[npt.NDArray[Any], ...]:
+    """What a walk needs of a mesh."""
+    return mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, mesh.edge_facets
+
+
+def _middles(mesh: Mesh, pieces: Ints) -> Floats:
+    """Middles (n, 3) of some facets of a mesh, homogeneous costs."""
+    if pieces.size == 0:
+        return np.empty((0, 3))
+    begin, size = mesh.facet_at[pieces], mesh.facet_at[pieces + 1] - mesh.facet_at[pieces]
+    first = np.cumsum(size) - size
+    places = np.repeat(begin - first, size) + np.arange(size.sum())
+    corner = mesh.vertices[mesh.facet_vertices[places]]
+    corner = corner / corner.sum(axis=1, keepdims=True)
+    middles: Floats = np.add.reduceat(corner, first, axis=0) / size[:, None]
+    return middles
 
 
 def _flatten(c: Floats) -> Floats:

@@ -4,6 +4,8 @@ import { EVENT_COLORS, PIN_COLORS } from "./colors.js";
 import { bend, boxOf, halfPlanes, placeOf, toPixel } from "./plane.js";
 
 const BENT = 0.3; // pixels that a drawn line may be off
+const NAME_BELOW = 26; // pixels from the upper and lower side that have no numbers of the vertical axis: names and others are there
+const ROOM = 20; // pixels from the left and right side that have no numbers of the horizontal axis: they would be cut
 
 export class Overlay {
   constructor(canvas) {
@@ -135,6 +137,7 @@ export class Overlay {
     for (const axis of [0, 1]) {
       for (const { at, text } of this.ticks(axis)) {
         const [x, y] = this.pixel(axis ? [this.view.x, at] : [at, this.view.y]);
+        if (axis ? y < NAME_BELOW || y > height - NAME_BELOW : x < ROOM || x > width - ROOM) continue;
         if (axis) this.label(text, 6, y, "left");
         else this.label(text, x, height - 8, "center");
       }
