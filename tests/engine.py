@@ -9,7 +9,7 @@ import numpy as np
 from svmatlas.data.problem import check_bounds, make_problem, make_region
 from svmatlas.engine.facet import drift_of, solve_maps, sum_pull
 from svmatlas.engine.lines import tabulate_margin
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, make_space, make_task
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, make_space, make_task
 
 
 def gaussian(n=9, d=3, scale=1.0, seed=0):
@@ -41,7 +41,7 @@ def task_of(X, y, bias, weights):
 def take(task, data, state):
     """Put a partition in hand; False if it is impossible."""
     task.state, task.drift = state, drift_of(data, state.size)
-    sum_pull(data.rows, data.point, data.axis, state, task.pull)
+    sum_pull(data, state, task.pull)
     if not solve_maps(task):
         return False
     tabulate_margin(task)
@@ -83,8 +83,8 @@ class Exact:
 
     def __init__(self, data, state):
         self.rows, self.state, self.axis = [fractions(row) for row in data.rows], state, data.axis
-        self.weights = [a + b for a, b in zip(fractions(data.point[WEIGHT]), fractions(data.point[WEIGHT_LO]), strict=True)]
-        self.targets = [1 + r for r in fractions(data.point[TARGET_LO])]
+        self.weights = [a + b for a, b in zip(fractions(data.weight), fractions(data.weight_jitter), strict=True)]
+        self.targets = [1 + r for r in fractions(data.target_jitter)]
         self.margin = np.flatnonzero(state == MARGIN).tolist()
         self.pull = [self.sum(np.flatnonzero((state == INSIDE) & (data.axis == c))) for c in range(2)]
         probe = fractions(data.probe)

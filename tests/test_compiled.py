@@ -77,14 +77,14 @@ def inner(x):
 """
 
 OUTER = """
-from svmatlas.engine.compiled import caller, entry
+from svmatlas.engine.compiled import entry_noalloc, entry
 from svmatlas.inner import inner
 
 @entry
 def one(x):
     return inner(x)
 
-@caller
+@entry_noalloc
 def two(x):
     return inner(inner(x))
 """

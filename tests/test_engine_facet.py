@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from svmatlas.engine import facet, lines, refinement, scores, workspace
-from svmatlas.engine.workspace import ALPHA, BASIS, BETA, INSIDE, INVERSE, KAPPA, MARGIN, MEMBER, REAL, SLOT, TRIANGLE
+from svmatlas.engine.workspace import INSIDE, MARGIN
 from tests.engine import Exact, dot, fractions, gaussian, nearly_dependent, partitions, take, task_of, weighted
 
 CASES = {
@@ -36,15 +36,18 @@ def test_pulls_are_sums(case):
     """Also after points went in and out: errors are within ``drift_of`` of the moves."""
     task, data, _ = case
     states = list(every_partition(data))
-    facet.sum_pull(data.rows, data.point, data.axis, states[0], task.pull)
+    facet.sum_pull(data, states[0], task.pull)
     moves = states[0].size
     for before, state in itertools.pairwise(states):
-        moves += facet.follow_pull(data.rows, data.point, data.axis, before, state, task.pull)
+        moves += facet.follow_pull(data, before, state, task.pull)
     true, bound = Exact(data, states[-1]).pull, Fraction(facet.drift_of(data, moves))
     for c in range(2):
-        got = [sum(fractions(task.pull[:, c, j])) for j in range(data.rows.shape[1])]
+        got = [
+            sum(fractions(part[c, j] for part in (task.pull.high, task.pull.low, task.pull.derivative)))
+            for j in range(data.rows.shape[1])
+        ]
         assert dot_of_difference(got, true[c]) <= bound**2
-        assert task.pull[0, c, -1] == np.sum((states[-1] == INSIDE) & (data.axis == c))
+        assert task.pull.n_points[c] == np.sum((states[-1] == INSIDE) & (data.axis == c))
 
 
 def dot_of_difference(a, b):
@@ -57,14 +60,14 @@ def test_the_factor_is_a_factor(case):
     for state in every_partition(data):
         take(task, data, state)
         m = task.facet.n_margin
-        basis, inverse = task.square[BASIS, :m], np.triu(task.square[INVERSE, :m, :m])
-        triangle, rows = np.triu(task.square[TRIANGLE, :m, :m]), data.rows[task.members[MEMBER, :m]]
+        basis, inverse = task.factor.basis[:m], np.triu(task.factor.inverse[:m, :m])
+        triangle, rows = np.triu(task.factor.triangle[:m, :m]), data.rows[task.factor.member[:m]]
         tiny = 32 * np.finfo(float).eps
         assert np.allclose(basis @ basis.T, np.eye(m), rtol=0, atol=tiny)
         assert np.all(np.abs(triangle.T @ basis - rows) <= tiny * np.linalg.norm(rows, axis=1)[:, None])
-        assert np.allclose(inverse @ triangle, np.eye(m), rtol=0, atol=tiny * task.bound[REAL, KAPPA])
-        assert sorted(task.members[MEMBER, :m]) == np.flatnonzero(state == MARGIN).tolist()
-        assert [task.members[SLOT, i] for i in task.members[MEMBER, :m]] == list(range(m))
+        assert np.allclose(inverse @ triangle, np.eye(m), rtol=0, atol=tiny * task.facet.kappa)
+        assert sorted(task.factor.member[:m]) == np.flatnonzero(state == MARGIN).tolist()
+        assert [task.factor.slot[i] for i in task.factor.member[:m]] == list(range(m))
 
 
 def test_columns_that_stay_are_kept():
@@ -72,13 +75,13 @@ def test_columns_that_stay_are_kept():
     task, data, _ = task_of(*gaussian())
     state = next(partitions(data, 2))
     take(task, data, state)
-    task.square[BASIS, 0, 0] = np.nextafter(task.square[BASIS, 0, 0], 9)  # a mark
-    before, members = task.square[BASIS, :2].copy(), task.members[MEMBER, :2].copy()
+    task.factor.basis[0, 0] = np.nextafter(task.factor.basis[0, 0], 9)  # a mark
+    before, members = task.factor.basis[:2].copy(), task.factor.member[:2].copy()
     state = state.copy()
     state[np.flatnonzero(state != MARGIN)[0]] = MARGIN
     take(task, data, state)
-    assert np.array_equal(task.members[MEMBER, :2], members)
-    assert np.array_equal(task.square[BASIS, :2], before)
+    assert np.array_equal(task.factor.member[:2], members)
+    assert np.array_equal(task.factor.basis[:2], before)
     assert task.facet.kept == 3
 
 
@@ -96,7 +99,7 @@ def lines_and_truth(case):
         assert take(task, data, state)
         exact = Exact(data, state)
         for code in exact.codes():
-            if task.facet.n_margin == data.rank - 1 and task.members[SLOT, code >> 1] < 0:
+            if task.facet.n_margin == data.rank - 1 and task.factor.slot[code >> 1] < 0:
                 task.facet.pencil[0] = code
                 lines.tabulate_pencil(task, 0)
             scale = scale_of(exact, task, data, code)
@@ -141,11 +144,11 @@ def test_what_is_zero_by_structure_is_zero(case):
     task, data, _ = case
     for state in partitions(data, data.rank, 2):
         take(task, data, state)
-        assert not task.column[BETA, :2].any()
+        assert not task.maps.beta[:2].any()
     state = np.where(next(partitions(data, 1)) == MARGIN, MARGIN, workspace.OUTSIDE).astype(np.int8)
     take(task, data, state)
-    assert not task.column[ALPHA, :2, :1].any()
-    assert not task.column[BETA, :2].any()
+    assert not task.maps.alpha[:2, :1].any()
+    assert not task.maps.beta[:2].any()
 
 
 def test_more_points_than_the_rank_are_impossible(case):
@@ -158,20 +161,20 @@ def test_rows_that_are_dependent_make_an_infinite_condition_number():
     state = np.full(5, INSIDE, np.int8)
     state[:3] = MARGIN
     take(task, data, state)
-    assert task.bound[REAL, KAPPA] > facet.WORST_KAPPA
+    assert task.facet.kappa > facet.WORST_KAPPA
     assert task.facet.refined == -1
 
 
 def test_derivatives_by_the_jitter(case):
     """A line is affine in the jitter: without it, and its derivative, are within the bounds of ``line_parts``."""
     task, data, _ = case
-    still = data._replace(point=np.array([data.point[0], 0 * data.point[1], data.point[2], 0 * data.point[3]]))
+    still = data._replace(target_jitter=0 * data.target_jitter, weight_jitter=0 * data.weight_jitter)
     for state in every_partition(data):
         take(task, data, state)
         with_jitter, without = Exact(data, state), Exact(still, state)
         pencil = task.facet.n_margin == data.rank - 1
         for code in with_jitter.codes():
-            if pencil and task.members[SLOT, code >> 1] < 0:
+            if pencil and task.factor.slot[code >> 1] < 0:
                 continue
             out = np.zeros(12)
             lines.line_parts(task, code, out)
@@ -187,8 +190,8 @@ def test_scores_in_single_precision():
         task, data, _ = task_of(*gaussian(40, 5, seed=seed))
         beta = np.random.default_rng(seed).normal(size=data.rows.shape[1])
         out = np.zeros(40, np.float32)
-        length = scores.cosines(task, task.unit[:, :40], beta, out)
-        norm = data.point[workspace.NORM]
+        length = scores.cosines(task, task.single, beta, out)
+        norm = data.norm
         errors = np.abs(out - (data.rows @ beta) / (norm * length))
         worst = max(worst, errors.max() / ((data.rows.shape[1] + 4) * 2.0**-24))
     assert 0.05 < worst <= 1

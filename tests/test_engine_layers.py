@@ -13,17 +13,10 @@ from svmatlas.engine import clipping, layers, names, polygon, waiting
 from svmatlas.engine.arena import (
     CLOSED_SINCE,
     CROWD,
-    END,
-    FRONT,
-    LAST,
-    LAYERED,
     LONE,
-    NAMED,
     OTHER,
     RINGED,
     SAME,
-    SEATS,
-    TOLD,
     cross,
     make_arena,
     move,
@@ -31,7 +24,7 @@ from svmatlas.engine.arena import (
 from svmatlas.engine.facet import sum_pull
 from svmatlas.engine.record import make_record
 from svmatlas.engine.scores import weights_at
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, PULL, SCRATCH
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, make_pull
 from tests.engine import Exact, gaussian, partitions, take, task_of
 
 
@@ -41,7 +34,7 @@ def arena():
     made = make_record(make_arena(64, 5, 2, False, np.zeros(0, np.uint8)), None)
     for array in (made.counts, made.table_key, made.holders, made.corner_counts):
         array.fill(0)
-    made.counts[LAST], made.counts[NAMED] = -1, 64
+    made.counts[0].unused, made.counts[0].n_named = -1, 64
     made.corner_list_head.fill(-1)
     return made
 
@@ -66,15 +59,15 @@ def test_keys_depend_on_the_partition_only():
 
 def test_moves_carry_the_pulls():
     """A crossing and its way back; the pulls are those of the partition."""
-    task, data, _ = task_of(*gaussian())
+    _, data, _ = task_of(*gaussian())
     state = next(partitions(data, 2))
-    pull, true = np.zeros_like(task.pull), np.zeros_like(task.pull)
-    sum_pull(data.rows, data.point, data.axis, state, pull)
+    pull, true = make_pull(data.rows.shape[1]), make_pull(data.rows.shape[1])
+    sum_pull(data, state, pull)
     for code in [*range(0, 8, 2), *range(1, 8, 2)]:
         if state[code >> 1] in (MARGIN, INSIDE if code & 1 else OUTSIDE):
-            move(data.rows, data.point, data.axis, state, pull, code)
-            sum_pull(data.rows, data.point, data.axis, state, true)
-            assert np.allclose(pull.sum(axis=0), true.sum(axis=0), rtol=0, atol=1e-15)
+            move(data, state, pull, code)
+            sum_pull(data, state, true)
+            assert np.allclose(sum(pull[:3]), sum(true[:3]), rtol=0, atol=1e-15)
 
 
 def test_the_table_finds_what_was_entered():
@@ -116,14 +109,14 @@ def test_queues_against_a_model(arena):
 def test_a_facet_is_told_of_a_corner_once(arena):
     waiting.record_corner(arena, 7, 2, 4, 11)
     waiting.record_corner(arena, 7, 2, 4, 11)
-    assert (arena.counts[TOLD], *arena.corner_counts[7]) == (1, 1, 2)  # one corner, two edges with one known end
+    assert (arena.counts[0].n_known, *arena.corner_counts[7]) == (1, 1, 2)  # one corner, two edges with one known end
 
 
 def test_a_ring_of_corners_is_ready(arena):
     """When every edge has both ends the facet waits with the first; its corners are recalled as they were told."""
     corners = [(2, 4, 0), (4, 9, 1), (9, 2, 2)]
     for a, b, number in corners:
-        assert arena.counts[END + RINGED] == 0
+        assert arena.counts[0].end[RINGED] == 0
         waiting.record_corner(arena, 7, a, b, number)
     assert arena.corner_counts[7].tolist() == [3, 0]
     assert waiting.dequeue(arena) == 7
@@ -141,13 +134,13 @@ def test_what_was_told_is_room_for_more(arena):
     assert arena.corner_list_head[7] == CLOSED_SINCE
     for number in range(3):
         waiting.record_corner(arena, 8, number, number + 1, number)
-    assert arena.counts[TOLD] == 3
+    assert arena.counts[0].n_known == 3
     waiting.record_corner(arena, 7, 1, 2, 3)  # is not told any more
     assert arena.corner_list_head[7] == CLOSED_SINCE
 
 
 def test_rows_that_none_needs_are_used_again(arena):
-    arena.counts[SEATS] = 0
+    arena.counts[0].n_rows = 0
     seats = [waiting._take_seat(arena) for _ in range(3)]
     arena.partition_row[:3], arena.holders[:3] = seats, 1
     waiting.release_row(arena, 1)
@@ -157,15 +150,17 @@ def test_rows_that_none_needs_are_used_again(arena):
 @pytest.mark.parametrize("layered", [0, 1])
 def test_facets_are_merged_by_name(arena, layered):
     """A key that is there already has its number; a new one waits, by the parity of its |M|, or layer by layer."""
-    task = SimpleNamespace(state=np.array([MARGIN, INSIDE, OUTSIDE], np.int8), axis=np.array([0, 1, 0], np.int8), rank=3)
-    arena.counts[NAMED], arena.counts[LAYERED] = 1, layered
+    task = SimpleNamespace(
+        state=np.array([MARGIN, INSIDE, OUTSIDE], np.int8), data=SimpleNamespace(axis=np.array([0, 1, 0], np.int8), rank=3)
+    )
+    arena.counts[0].n_named, arena.counts[0].layered = 1, layered
     arena.key[0], arena.partition_row[0], arena.margin[0] = 5, 0, [1, 0]
     new = layers._mef(task, arena, 0, np.uint64(99), 3, 3)
     assert new == layers._mef(task, arena, 0, np.uint64(99), 3, 3) == 1
     assert arena.margin[1].tolist() == [1, 1]  # point 1 enters M
     assert (arena.parent[1], *arena.flips[1]) == (0, 3, -1)
     queue = SAME if layered else LONE  # |M| = 2 = rank - 1
-    assert arena.counts[END + queue] - arena.counts[FRONT + queue] == 1
+    assert arena.counts[0].end[queue] - arena.counts[0].front[queue] == 1
     both = layers._mef(task, arena, 0, np.uint64(77), 1, 4)
     assert arena.margin[both].tolist() == [1, 0]  # point 0 leaves, point 2 enters
     through = layers._mef(task, arena, 0, np.uint64(55), 0, 1)
@@ -192,7 +187,7 @@ def test_the_neighbourhood_holds_wherever_it_says(arena):
     layers._spread(task, frame, spread)
     exact, checked = Exact(data, state), 0
     for j in range(task.polygon.n_corners):
-        v = task.corner[0, j, :3]
+        v = task.edges.corner[j, :3]
         if v[2] == 0:
             continue
         beta = np.array([[float(x) for x in column] for column in exact.beta]).T @ v / v[2] - frame[0]
@@ -201,7 +196,7 @@ def test_the_neighbourhood_holds_wherever_it_says(arena):
         assert np.all(along <= spread[:2, 1] + 1e-12)
         assert beta @ beta - along @ along <= (spread[2, 0] * (1 + 1e-9)) ** 2
         weights_at(task, *v)
-        assert np.allclose(task.column[SCRATCH, 0] / v[2] - frame[0], beta, atol=1e-12)
+        assert np.allclose(task.maps.weights / v[2] - frame[0], beta, atol=1e-12)
         checked += 1
     assert checked > 1
-    assert task.column[PULL].any()
+    assert task.maps.pull.any()

@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from svmatlas.engine import checking, clipping, facet, polygon, predicates, workspace
+from svmatlas.engine import checking, clipping, facet, polygon, predicates
 from svmatlas.engine.doubledouble import UNIT
-from svmatlas.engine.workspace import CODE, INSIDE, MARGIN, OUTSIDE
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE
 from tests import tiny
 from tests.engine import Exact, dot, fractions, gaussian, partitions, take, task_of, weighted
 
@@ -82,13 +82,13 @@ def test_corners_are_within_their_bounds(case):
     task, data, region = case
     for size in range(data.rank):
         for state in partitions(data, size, 2, seed=size):
-            if not take(task, data, state) or not task.bound[workspace.REAL, workspace.KAPPA] < facet.WORST_KAPPA:
+            if not take(task, data, state) or not task.facet.kappa < facet.WORST_KAPPA:
                 continue
             exact = Exact(data, state)
             codes = exact.codes()[: 2 * size + 3] if size < data.rank - 1 else exact.codes()[: 2 * size]
             for a, b in itertools.pairwise(codes):
                 clipping.make_corner(task, 0, a, b)
-                corner = task.corner[1, 0]
+                corner = task.clipped.corner[0]
                 true = cross(*map(lines_of(exact, region), (a, b)))
                 top = int(np.argmax(np.abs(corner[:3])))
                 if not corner[3 + top] < 1e-3 or min(true) * max(true) < 0:  # unknown, or no corner of the triangle
@@ -113,7 +113,7 @@ def close(task, data, state):
         return None
     outcome = polygon.close_facet(task, np.zeros((0, 3), np.int64))
     n = task.polygon.n_corners
-    return task.edge[0, CODE, :n].tolist() if outcome == clipping.CLOSED else None
+    return task.edges.code[:n].tolist() if outcome == clipping.CLOSED else None
 
 
 def facets(task, data, count=60):
@@ -157,22 +157,22 @@ def test_one_clip():
     state = np.full(6, INSIDE, np.int8)
     take(task, data, state)
     polygon._start(task)
-    assert task.edge[0, CODE, : task.polygon.n_corners].tolist() == [-1, -2, -3]
+    assert task.edges.code[: task.polygon.n_corners].tolist() == [-1, -2, -3]
     exact = Exact(data, state)
     line = lines_of(exact, region)
     beyond = {c: [j for j in range(3) if dot(exact.line(c), fractions(region.corners[j])) < 0] for c in exact.codes()}
     code = next(c for c, corners in beyond.items() if len(corners) == 1)
     assert clipping.clip(task, code) == clipping.CLOSED
     n = task.polygon.n_corners
-    codes = task.edge[0, CODE, :n].tolist()
+    codes = task.edges.code[:n].tolist()
     assert n == 4
     assert codes.count(code) == 1
     for j in range(n):
-        corner, true = task.corner[0, j], cross(line(codes[j]), line(codes[(j + 1) % n]))
+        corner, true = task.edges.corner[j], cross(line(codes[j]), line(codes[(j + 1) % n]))
         true = true if sum(true) > 0 else [-x for x in true]
         check_corner(corner, true, int(np.argmax(corner[:3])))
     assert clipping.clip(task, code) == clipping.CLOSED  # again: nothing is beyond
-    assert task.edge[0, CODE, :n].tolist() == codes
+    assert task.edges.code[:n].tolist() == codes
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -222,10 +222,10 @@ def test_single_precision_never_decides_wrongly(scale):
         if state[i] != MARGIN and h[2] != 0:
             l = -(h[0] * v[0] + h[1] * v[1]) / h[2]
             v[2] = abs(l) * (1 + 2.0 ** -rng.integers(10, 50)) if l != 0 else v[2]
-        task.corner[0, 0] = v
+        task.edges.corner[0] = v
         task.polygon.n_listed = 0
         worst = checking._check_scores(task, 0)
-        listed = set(task.listed[: task.polygon.n_listed].tolist())
+        listed = set(task.lines.listed[: task.polygon.n_listed].tolist())
         signs = {c: dot(exact.line(c), fractions(v[:3])) for c in exact.codes() if state[c >> 1] != MARGIN}
         violated = {c for c, s in signs.items() if s < 0}
         assert worst in (checking.NONE, checking.ALL_CLEAR) or worst in violated, trial

@@ -101,7 +101,7 @@ def all_lines(data, region, space, state, drift, codes):
     """Doubles with bounds, and double-doubles with bounds."""
     task = make_task(data, region, space)
     task.state, task.drift = state, drift
-    sum_pull(data.rows, data.point, data.axis, state, task.pull)
+    sum_pull(data, state, task.pull)
     solve_maps(task)
     tabulate(task)
     refine(task)

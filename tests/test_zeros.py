@@ -19,7 +19,7 @@ from svmatlas.engine.facet import drift_of, solve_maps, sum_pull
 from svmatlas.engine.lines import line_parts
 from svmatlas.engine.lines import tabulate_margin as tabulate
 from svmatlas.engine.polygon import close_facet
-from svmatlas.engine.workspace import CODE, INSIDE, MARGIN, MEMBER, OUTSIDE, make_space, make_task
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, make_space, make_task
 from svmatlas.engine.zeros import UNKNOWN, line_words, sign_of_jitter, solve_words, vanishes
 from tests import cases
 
@@ -31,7 +31,7 @@ def words_and_parts(data, region, space, state, drift, codes):
     """Lines modulo the prime, and in doubles with errors; whether the former are known."""
     task = make_task(data, region, space)
     task.state, task.drift = state, drift
-    sum_pull(data.rows, data.point, data.axis, state, task.pull)
+    sum_pull(data, state, task.pull)
     solve_maps(task)
     tabulate(task)
     words, parts, known = np.empty((codes.size, 6), np.uint64), np.empty((codes.size, 12)), solve_words(task)
@@ -46,14 +46,14 @@ def facet_signs(data, region, space, state, drift, hints):
     """(n, 4): the signs of edges and lines of M at all corners of a facet; is it closed, and does it vanish?"""
     task = make_task(data, region, space)
     task.state, task.drift = state, drift
-    sum_pull(data.rows, data.point, data.axis, state, task.pull)
+    sum_pull(data, state, task.pull)
     outcome = close_facet(task, hints)
     n, m = task.polygon.n_corners, task.facet.n_margin
     out, row = np.empty((n * (n + 2 * m), 4), np.int64), 0
     for j in range(n if outcome == CLOSED else 0):
-        a, b = task.edge[0, CODE, j], task.edge[0, CODE, j + 1 if j + 1 < n else 0]
+        a, b = task.edges.code[j], task.edges.code[j + 1 if j + 1 < n else 0]
         for i in range(n + 2 * m):
-            k = task.edge[0, CODE, i] if i < n else 2 * task.members[MEMBER, (i - n) >> 1] + ((i - n) & 1)
+            k = task.edges.code[i] if i < n else 2 * task.factor.member[(i - n) >> 1] + ((i - n) & 1)
             out[row] = a, b, k, sign_of_jitter(task, k, a, b)
             row += 1
     return out[:row], outcome == CLOSED, outcome == CLOSED and vanishes(task)

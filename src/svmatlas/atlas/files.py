@@ -53,6 +53,8 @@ ALIGN = 64
 """Arrays begin at multiples of this, as vector instructions like it."""
 MAPPED = ("split.", "mesh.", "canonical.")
 """Parts of an atlas that make up the map."""
+BY_POINT = ("norm", "target_jitter", "weight", "weight_jitter")
+"""What the rows of ``data.point`` are."""
 KINDS = "biufU"
 """Kinds of arrays in a file: numbers, truth values and text, never objects."""
 
@@ -118,8 +120,9 @@ def _take_apart(atlas: Atlas) -> tuple[dict[str, Array], dict[str, Any]]:
     if canonical.mesh is not canonical.split.mesh:
         arrays |= {f"mesh.{name}": array for name, array in canonical.mesh._asdict().items()}
         arrays |= {f"canonical.{name}": getattr(canonical, name) for name in Canonical._fields[2:]}
-    for name in ("rows", "point", "axis", "probe"):
-        arrays[f"data.{name}"] = getattr(problem.data, name)
+    data = problem.data
+    arrays |= {"data.rows": data.rows, "data.point": np.array([getattr(data, name) for name in BY_POINT])}
+    arrays |= {"data.axis": data.axis, "data.probe": data.probe}
     for name in ("classes", "point", "weight", "sign", "distinct"):
         arrays[f"problem.{name}"] = getattr(problem, name)
     for name in ("center", "scale"):
@@ -225,8 +228,8 @@ def _put_together(arrays: dict[str, Array], parameters: dict[str, Any]) -> Store
     held = {name: array if name.startswith((*MAPPED, "X")) else array.copy() for name, array in arrays.items()}
     rows = held["data.rows"]
     data = Data(
-        rows, np.ascontiguousarray(rows.T), held["data.point"], held["data.axis"], held["data.probe"], parameters["rank"],
-        parameters["anchor"],
+        rows=rows, columns=np.ascontiguousarray(rows.T), axis=held["data.axis"], probe=held["data.probe"],
+        rank=parameters["rank"], anchor=parameters["anchor"], **dict(zip(BY_POINT, held["data.point"], strict=True)),
     )  # fmt: skip
     n_features, origin = parameters["n_features"], held["features.origin"]
     X: Any = held.get("X")
@@ -289,7 +292,7 @@ def _check_numbers(problem: Problem, canonical: Canonical) -> None:
         (problem.point, problem.weight.shape, ZERO, n_points - 1),
         (problem.distinct, (n_points,), 0, problem.features.origin.size - 1),
         (problem.data.axis, (n_points,), 0, 1),
-        (problem.data.point, (4, n_points), -np.inf, np.inf),
+        *((getattr(problem.data, name), (n_points,), -np.inf, np.inf) for name in BY_POINT),
         (problem.data.probe, (n_columns,), -np.inf, np.inf),
         (np.array(problem.data.rank), (), 0, min(n_points, n_columns)),
     ]

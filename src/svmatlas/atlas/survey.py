@@ -29,7 +29,7 @@ from svmatlas.engine.layers import FULL, PAUSED
 from svmatlas.engine.maps import affine_maps
 from svmatlas.engine.names import make_words
 from svmatlas.engine.tile import Engine, Facets, Frame, impossible, uncertain
-from svmatlas.engine.workspace import CUT, INSIDE, MARGIN, NORM, TARGET_LO, WEIGHT, P, Q
+from svmatlas.engine.workspace import CUT, INSIDE, MARGIN, P, Q
 from svmatlas.models.walk import Steps, Walker, line_across, state_at, tidy
 from svmatlas.support.stopping import NEVER, Limit, Stopped
 from svmatlas.support.threads import make_pool
@@ -124,7 +124,7 @@ class Ray:
     def __init__(self, problem: Problem, bounds: Bounds) -> None:
         self.problem = problem
         (a, b), (c, d) = bounds
-        weight = problem.data.point[WEIGHT]
+        weight = problem.data.weight
         pos, neg = weight[problem.data.axis == Q].sum(), weight[problem.data.axis == P].sum()
         if min(a, c) > 0 and np.isfinite(b + d):
             pos, neg = np.sqrt(a * b), np.sqrt(c * d)
@@ -462,8 +462,8 @@ class Surveyor:
         rest = np.linalg.norm(beta - centre - along @ axes[1:], axis=1).max()
         extent = np.abs(along).max(axis=0)
         rest += BEND * extent.sum()
-        score = np.abs(data.rows @ centre - (1.0 + data.point[TARGET_LO]))
-        reach = np.abs(data.rows @ axes[1:].T) @ extent + rest * data.point[NORM]
+        score = np.abs(data.rows @ centre - (1.0 + data.target_jitter))
+        reach = np.abs(data.rows @ axes[1:].T) @ extent + rest * data.norm
         moving = np.any(states == MARGIN, axis=0) | np.any(states != states[0], axis=0)
         return self._choose(axes, (score <= WIDER * reach) | moving)
 

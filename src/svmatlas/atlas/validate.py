@@ -26,12 +26,12 @@ from sklearn.utils import check_random_state
 
 from svmatlas.engine.arena import BOUNDARY, OPEN
 from svmatlas.engine.canonical import TURNED
-from svmatlas.engine.compiled import caller, entry, kernel, largest
+from svmatlas.engine.compiled import entry, entry_noalloc, kernel, kernel_no_nan
 from svmatlas.engine.exact import ExactFacet, ExactProblem, rounded
 from svmatlas.engine.locate import NOWHERE
 from svmatlas.engine.maps import affine_maps
 from svmatlas.engine.mesh import Mesh
-from svmatlas.engine.workspace import INSIDE, MARGIN, NORM, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, Data, P, Region
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Data, P, Region
 from svmatlas.models.gap import INACCURATE, user_gaps
 from svmatlas.models.solve import Solution
 from svmatlas.support.progress import make_bar
@@ -293,12 +293,12 @@ def _violations(data: Data, region: Region, mesh: Mesh, first: int, states: npt.
     scores, lengths = beta @ data.columns, np.linalg.norm(beta, axis=2)
     at = mesh.facet_at[first : first + states.shape[0] + 1]
     worst, ratio = np.zeros(states.shape[0]), np.empty((2, states.shape[1]))
-    _worst_corners(mesh.vertices, at, mesh.facet_vertices, states, alpha, scores, lengths, data.point, data.axis, ratio, worst)
+    _worst_corners(data, mesh.vertices, at, mesh.facet_vertices, states, alpha, scores, lengths, ratio, worst)
     return worst
 
 
-@caller
-def _worst_corners(vertices, at, corners, states, alpha, scores, lengths, point, axis, ratio, out):
+@entry_noalloc
+def _worst_corners(data, vertices, at, corners, states, alpha, scores, lengths, ratio, out):
     """Per facet the largest violation over its corners and all points, relative to the size of its terms."""
     for f in range(states.shape[0]):
         state, sign = states[f], ratio[1]
@@ -307,11 +307,11 @@ def _worst_corners(vertices, at, corners, states, alpha, scores, lengths, point,
         for j in range(at[f], at[f + 1]):
             v = vertices[corners[j]]
             length = lengths[f, 0] * v[0] + lengths[f, 1] * v[1] + lengths[f, 2] * v[2]
-            _score_ratios(scores[f], v[0], v[1], v[2], sign, length, point[NORM], point[TARGET_LO], ratio[0])
+            _score_ratios(scores[f], v[0], v[1], v[2], sign, length, data.norm, data.target_jitter, ratio[0])
             for i in range(state.size):
                 if state[i] == MARGIN:
                     a, b, c = alpha[f, 0, i] * v[0], alpha[f, 1, i] * v[1], alpha[f, 2, i] * v[2]
-                    bound = (point[WEIGHT, i] + point[WEIGHT_LO, i]) * (v[0] if axis[i] == P else v[1])
+                    bound = (data.weight[i] + data.weight_jitter[i]) * (v[0] if data.axis[i] == P else v[1])
                     size = abs(a) + abs(b) + abs(c) + bound
                     wrong = max(-(a + b + c), a + b + c - bound)
                     ratio[0, i] = wrong / size if wrong > 0.0 else wrong - wrong  # zero, if it is a number
@@ -336,7 +336,7 @@ def _count_wrong(values):
     return count
 
 
-@largest
+@kernel_no_nan
 def _largest(values):
     top = 0.0
     for i in range(values.size):
@@ -403,7 +403,7 @@ def _check_tied(atlas: Atlas, limit: Limit) -> tuple[float, int]:
             corners = canonical.mesh.vertices[canonical.mesh.facet_vertices[slice(*canonical.mesh.facet_at[f : f + 2])]]
             corners = corners[corners[:, 2] > 0]  # at infinity l beta is zero
             score = corners @ (maps @ data.columns) - corners[:, 2:]
-            size = (corners @ np.linalg.norm(maps, axis=1))[:, None] * data.point[NORM] + corners[:, 2:]
+            size = (corners @ np.linalg.norm(maps, axis=1))[:, None] * data.norm + corners[:, 2:]
             wrong = np.where(state == MARGIN, np.abs(score), np.where(state == INSIDE, score, -score))
             wrong = np.divide(wrong, size, out=np.zeros_like(wrong), where=size > 0)
             if wrong.max() > worst:

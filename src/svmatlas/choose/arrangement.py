@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.engine.compiled import entry, owner
+from svmatlas.engine.compiled import entry, kernel_alloc
 from svmatlas.engine.doubledouble import two_prod
 from svmatlas.engine.names import mix
 
@@ -106,7 +106,7 @@ class Best(NamedTuple):
 # Scores
 
 
-@owner
+@kernel_alloc
 def mean_score(judge, counts):
     """Mean over folds."""
     total = 0.0
@@ -115,7 +115,7 @@ def mean_score(judge, counts):
     return total / judge.table_at.size
 
 
-@owner
+@kernel_alloc
 def _optimistic(judge, points, positive, counts, seen, out):
     """Counts if all predictions that are open in a box were right. ``seen`` is all False before and after."""
     for row in range(2):
@@ -136,7 +136,7 @@ def _optimistic(judge, points, positive, counts, seen, out):
         seen[j] = False
 
 
-@owner
+@kernel_alloc
 def _is_refuted(best, key):
     """Whether no models make the predictions with a key."""
     for refuted in best.refuted:
@@ -145,7 +145,7 @@ def _is_refuted(best, key):
     return False
 
 
-@owner
+@kernel_alloc
 def _note(judge, best, counts, key):
     """The predictions at some costs have been seen."""
     if _is_refuted(best, key):
@@ -161,7 +161,7 @@ def _note(judge, best, counts, key):
         fp += 1
 
 
-@owner
+@kernel_alloc
 def _promising(judge, best, counts):
     """Whether counts are as good as the best so far: not below the best score, or not dominated."""
     if best.front.size == 0:
@@ -174,7 +174,7 @@ def _promising(judge, best, counts):
 # Lines
 
 
-@owner
+@kernel_alloc
 def _difference(a, b, c, d):
     """``a b - c d``, accurate."""
     x, e = two_prod(a, b)
@@ -182,7 +182,7 @@ def _difference(a, b, c, d):
     return (x - y) + (e - f)
 
 
-@owner
+@kernel_alloc
 def line_through(a, b, out):
     """The line through two points, accurate also where they are close."""
     out[0] = _difference(a[1], b[2], a[2], b[1])
@@ -190,7 +190,7 @@ def line_through(a, b, out):
     out[2] = _difference(a[0], b[1], a[1], b[0])
 
 
-@owner
+@kernel_alloc
 def _length(a, b):
     """Relative distance of two points."""
     out = 0.0
@@ -201,12 +201,12 @@ def _length(a, b):
     return out
 
 
-@owner
+@kernel_alloc
 def _value(h, c):
     return h[0] * c[0] + h[1] * c[1] + h[2] * c[2]
 
 
-@owner
+@kernel_alloc
 def side_of(h, c, near):
     """+1, -1, or 0 for a point whose distance from the line is at most ``near``, relative to the costs."""
     size = abs(h[0] * c[0]) + abs(h[1] * c[1]) + abs(h[2] * c[2])
@@ -216,13 +216,13 @@ def side_of(h, c, near):
     return 1 if value > 0.0 else -1
 
 
-@owner
+@kernel_alloc
 def _side(h, c):
     """+1, -1, or 0 on the line."""
     return side_of(h, c, SAME)
 
 
-@owner
+@kernel_alloc
 def _meet(h, a, b, out):
     """The point between a and b, on two sides of a line, on the line."""
     x, y = abs(_value(h, b)), abs(_value(h, a))
@@ -234,7 +234,7 @@ def _meet(h, a, b, out):
         out[i] /= top
 
 
-@owner
+@kernel_alloc
 def _middle_line(pieces, family, out):
     """Line of a family (C+, C-, their ratio) through the middle of the pieces; returns how far they spread along it."""
     step = max(1, pieces.shape[0] // SAMPLE)
@@ -258,7 +258,7 @@ def _middle_line(pieces, family, out):
 # Splitting
 
 
-@owner
+@kernel_alloc
 def _cuts(corners, h):
     """Whether a line has corners on both sides."""
     above, below = False, False
@@ -268,14 +268,14 @@ def _cuts(corners, h):
     return above and below
 
 
-@owner
+@kernel_alloc
 def _crossing_name(a, b):
     """Name of the corner where two lines with codes a and b cross, whatever their halves and order."""
     a, b = a >> 1 if a >= 0 else a, b >> 1 if b >= 0 else b
     return mix(mix(np.uint64(a)) + mix(np.uint64(b)))
 
 
-@owner
+@kernel_alloc
 def _half(corners, names, codes, h, half, code):
     """The part of a polygon on the positive (half 0) or negative (half 1) side of a line that cuts it."""
     m = corners.shape[0]
@@ -297,7 +297,7 @@ def _half(corners, names, codes, h, half, code):
     return out[:n].copy(), out_names[:n].copy(), out_codes[:n].copy()
 
 
-@owner
+@kernel_alloc
 def _pieces_of_half(box, h, half, chosen):
     """Pieces on one side of a line, clipped, with their points and lines; the chosen one lies on the line."""
     out, points, lines = np.empty_like(box.pieces), np.empty_like(box.points), np.empty_like(box.lines)
@@ -319,7 +319,7 @@ def _pieces_of_half(box, h, half, chosen):
     return out[:n].copy(), points[:n].copy(), lines[:n].copy()
 
 
-@owner
+@kernel_alloc
 def _choose_line(box, h):
     """A line that cuts the box, and which piece lies on it (-1: none); -2 if there is none that matters."""
     n = box.points.size
@@ -335,7 +335,7 @@ def _choose_line(box, h):
     return _choose_piece(box, h)
 
 
-@owner
+@kernel_alloc
 def _divides(pieces, h):
     """Whether each side of a line has less than all of the pieces."""
     above, below = 0, 0
@@ -346,7 +346,7 @@ def _divides(pieces, h):
     return above < pieces.shape[0] and below < pieces.shape[0]
 
 
-@owner
+@kernel_alloc
 def _choose_piece(box, h):
     """The longest piece whose line cuts the box; -2 if there is none: what enters is too short or grazes the box."""
     n = box.points.size
@@ -368,7 +368,7 @@ def _choose_piece(box, h):
     return chosen
 
 
-@owner
+@kernel_alloc
 def _random(best):
     """Uniform in [0.5, 1.5)."""
     x = best.random[0]
@@ -379,7 +379,7 @@ def _random(best):
     return 0.5 + (x >> np.uint64(11)) * 2.0**-53
 
 
-@owner
+@kernel_alloc
 def _new_seat(best, corners, out):
     """A random inner point of a polygon."""
     out[:] = 0.0
@@ -389,7 +389,7 @@ def _new_seat(best, corners, out):
             out[k] += weight * corners[i, k]
 
 
-@owner
+@kernel_alloc
 def _walk(judge, box, to, positive, counts):
     """Turn the predictions at a box's seat into those at another inner point; returns their key and whether it is safe."""
     key, r, safe = box.key.copy(), box.seat, True
@@ -414,7 +414,7 @@ def _walk(judge, box, to, positive, counts):
     return key, safe
 
 
-@owner
+@kernel_alloc
 def turn(judge, j, positive, counts):
     """Turn one prediction."""
     sign = -1 if positive[j] else 1
@@ -423,7 +423,7 @@ def turn(judge, j, positive, counts):
     counts[1, judge.fold[j]] -= sign * judge.n_neg[j]
 
 
-@owner
+@kernel_alloc
 def _child(judge, best, box, h, chosen, half, code):
     """One half of a box, and whether it exists."""
     corners, names, codes = _half(box.corners, box.names, box.codes, h, half, code + half)
@@ -441,7 +441,7 @@ def _child(judge, best, box, h, chosen, half, code):
     return old, False
 
 
-@owner
+@kernel_alloc
 def _code_of(best, box, h, chosen):
     """Code of half 0 of a split: its line is named by an even number for a segment, by a new odd one for no segment.
 
@@ -489,7 +489,7 @@ def is_promising(judge, best, counts):
     return _promising(judge, best, counts)
 
 
-@owner
+@kernel_alloc
 def _is_known(judge, box):
     """Whether the maps of all folds have been explored at the seat."""
     for j in judge.unknown:

@@ -37,7 +37,6 @@ from svmatlas.choose.overlay import FoldMap, Overlay, make_fold, make_judge, ove
 from svmatlas.choose.scoring import Score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
 from svmatlas.data.problem import Bounds, make_region
-from svmatlas.engine.workspace import NORM, WEIGHT
 from svmatlas.support.progress import show
 from svmatlas.support.stopping import Limit, Stopped
 from svmatlas.support.threads import make_pool
@@ -334,7 +333,7 @@ class BoxSearch:
         found = []
         for solver in self.solvers:
             data = solver.problem.data
-            pull = np.linalg.norm((data.point[WEIGHT] * (data.axis == axis)) @ data.rows) * data.point[NORM].max()
+            pull = np.linalg.norm((data.weight * (data.axis == axis)) @ data.rows) * data.norm.max()
             found.append(0.4 / max(pull, np.finfo(float).tiny) * _unit(solver))
         return float(min(found))
 

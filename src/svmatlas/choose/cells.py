@@ -25,7 +25,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from svmatlas.choose.arrangement import SAME, Box, line_through, side_of
-from svmatlas.engine.compiled import entry, owner
+from svmatlas.engine.compiled import entry, kernel_alloc
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -387,7 +387,7 @@ def _log_area(piece):
     return 0.5 * total
 
 
-@owner
+@kernel_alloc
 def _holds(piece, c):
     """Whether a convex polygon holds a point, or has it on its border."""
     m, h = piece.shape[0], np.empty(3)

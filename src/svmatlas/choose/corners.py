@@ -15,7 +15,7 @@ from svmatlas.choose.curves import ZERO
 from svmatlas.data.problem import Problem, check_bounds, make_region
 from svmatlas.engine.guess import guess
 from svmatlas.engine.tile import EngineError
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, WEIGHT, L
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, L
 from svmatlas.models.solve import Solution, is_doubtful, solve
 from svmatlas.models.svc import solve_at
 from svmatlas.models.walk import Walker, line_across, line_between
@@ -88,7 +88,7 @@ class Solver:
 
     def _corner(self, costs: Costs, c: Floats, state: States, solution: Solution) -> Corner:
         data, beta, internal = self.problem.data, solution.beta[0], c[:2] / c[L]
-        loss = data.point[WEIGHT] * np.maximum(0.0, 1.0 - data.rows @ beta)
+        loss = data.weight * np.maximum(0.0, 1.0 - data.rows @ beta)
         losses = np.array([loss[data.axis == k].sum() for k in range(2)])
         gap = float(solution.gap[0]) * (0.5 * beta @ beta + internal @ losses)
         value = self.rows @ beta

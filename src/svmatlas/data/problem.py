@@ -28,7 +28,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from svmatlas.data.columns import Columns, check_names, column_names, standardize_columns
 from svmatlas.data.features import Features, lift, make_features
 from svmatlas.data.kernels import Kernel, check_gram, make_kernel
-from svmatlas.engine.workspace import CUT, NORM, WEIGHT, Data, L, P, Q, Region
+from svmatlas.engine.workspace import CUT, Data, L, P, Q, Region
 from svmatlas.support.messages import shown
 from svmatlas.support.threads import limit_blas
 
@@ -133,7 +133,7 @@ class Problem:
     def row_alpha(self, alpha: Floats, C_pos: Floats, C_neg: Floats) -> Floats:
         """Dual variables (n, n_rows) of the user's rows at user's costs, from those of the points (n, N) in units of l = 1."""
         cost = np.where(self.sign > 0, C_pos[:, None], C_neg[:, None])
-        full = np.column_stack([alpha / self.data.point[WEIGHT], np.zeros((len(alpha), 2))])  # then ZERO and DROPPED
+        full = np.column_stack([alpha / self.data.weight, np.zeros((len(alpha), 2))])  # then ZERO and DROPPED
         shared = np.ldexp(full, -self.cost_exponent)[:, self.point]
         rows: Floats = np.where(self.point == ZERO, cost, shared) * self.weight
         return rows
@@ -175,7 +175,7 @@ class Problem:
     def _combination_of(self, beta: Floats, lossless: npt.NDArray[np.bool_]) -> Floats:
         """The combination of the distinct rows, in internal units, by a nonlinear kernel; likewise."""
         z = self.features.expand(beta)
-        sizes = np.linalg.norm(z, axis=1)[:, None] * self.data.point[NORM].max(initial=0.0) ** 2  # at least those of the terms
+        sizes = np.linalg.norm(z, axis=1)[:, None] * self.data.norm.max(initial=0.0) ** 2  # at least those of the terms
         factor = lift(self._signed(self.features.times_gram(z)), sizes, lossless, z.shape[1])
         return z * factor[:, None]
 
@@ -362,7 +362,10 @@ def _data(rows: Floats, rank: int, kappa: float, sign: Floats, weight: Floats, r
     return Data(
         rows=rows,
         columns=np.ascontiguousarray(rows.T),
-        point=np.array([norm, jitter * steps[0], weight, jitter * steps[1] * weight]),
+        norm=norm,
+        target_jitter=jitter * steps[0],
+        weight=weight,
+        weight_jitter=jitter * steps[1] * weight,
         axis=np.where(sign > 0, P, Q).astype(np.int8),
         probe=np.einsum("i,ij->j", random.uniform(-1, 1, n), rows),
         rank=rank,

@@ -8,11 +8,31 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.engine.compiled import entry, kernel
+from svmatlas.engine.compiled import entry, entry_noalloc, kernel
 from svmatlas.engine.facet import move_pull, sum_pull
 from svmatlas.engine.names import enter
 from svmatlas.engine.record import MEMORY
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Floats, Int32, Ints, States, Words
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Floats, Int32, Ints, Pull, States, Words
+
+COUNTS = np.dtype(
+    (
+        np.record,
+        [
+            ("n_done", np.int64),  # facets closed
+            ("n_named", np.int64),  # facets named
+            ("n_rows", np.int64),  # rows of partitions in use, and those in ``free``
+            ("n_free", np.int64),  # rows in ``free``
+            ("n_known", np.int64),  # corners in ``known_corners``, and those that are not used any more
+            ("n_found", np.int64),  # corners found
+            ("unused", np.int64),  # first of the corners in ``known_corners`` that are not used, -1 for none
+            ("in_hand", np.int64),  # the facet in hand, or -1
+            ("layered", np.int64),  # is one layer to be closed before the next?
+            ("front", np.int64, 4),  # front and end of the queues
+            ("end", np.int64, 4),
+        ],
+    )
+)
+"""Numbers of an arena, in an array of one record."""
 
 
 class Arena(NamedTuple):
@@ -21,7 +41,10 @@ class Arena(NamedTuple):
     key: Words  # (n,)
     partition_row: Int32  # (n,) row of the next two; -1 - that of the parent until the facet is closed from its maps
     state: States  # (n, K)
-    pull: Floats  # (n, 3, 2, d + 1) as in Task
+    pull_high: Floats  # (n, 2, d) as in Pull
+    pull_low: Floats
+    pull_derivative: Floats
+    pull_n_points: Ints  # (n, 2)
     holders: Int32  # (n,) facets that need a row
     free: Int32  # rows that none needs
     parent: Int32  # (n,) the facet that named this one,
@@ -45,14 +68,11 @@ class Arena(NamedTuple):
     table_key: Words  # open addressing, 0 for empty
     table_value: Int32  # numbers of facets
     spread: Floats  # (3, 2): least and largest coordinate of beta - m along f_1 and f_2; radius R, unused
-    counts: Ints  # by the names below
+    counts: npt.NDArray[np.void]  # (1,) see COUNTS
     memory: npt.NDArray[np.uint8]  # for the record of all this
     block: npt.NDArray[np.uint8]  # holds all of the above
 
 
-DONE, NAMED, SEATS, FREE, TOLD, FOUND, LAST, HAND, LAYERED, FRONT, END = *range(10), 13
-"""Facets closed and named; rows in use, and free ones; corners told, and found; the last of those free to be told anew; the
-facet in hand, or -1; is one layer to be closed before the next? Front and end of the queues."""
 RINGED, LONE, SAME, OTHER = range(4)
 """The queues, in the order in which they are served: facets of which all corners are known; those of one colour of which
 one corner is known, and all of that colour; those of the other colour. Of LONE the last is served first: it shares most points
@@ -84,7 +104,10 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
         "key": (np.uint64, (n,)),
         "partition_row": (np.int32, (n,)),
         "state": (np.int8, (n, n_candidates)),
-        "pull": (np.float64, (n, 3, 2, d + 1)),
+        "pull_high": (np.float64, (n, 2, d)),
+        "pull_low": (np.float64, (n, 2, d)),
+        "pull_derivative": (np.float64, (n, 2, d)),
+        "pull_n_points": (np.intp, (n, 2)),
         "holders": (np.int32, (n,)),
         "free": (np.int32, (n,)),
         "parent": (np.int32, (n,)),
@@ -108,7 +131,7 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
         "table_key": (np.uint64, (size,)),
         "table_value": (np.int32, (size,)),
         "spread": (np.float64, (3, 2)),
-        "counts": (np.intp, (END + 4,)),
+        "counts": (COUNTS, (1,)),
         "memory": (np.uint8, (MEMORY,)),
     }
     sizes = [-(-np.dtype(kind).itemsize * math.prod(shape) // LINE) * LINE for kind, shape in fields.values()]
@@ -123,27 +146,42 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
 
 def larger(arena: Arena, room: int) -> Arena:
     """The same facets with room for more."""
-    n, (_, n_candidates), d = arena.key.size, arena.state.shape, arena.pull.shape[3] - 1
+    n, (_, n_candidates), d = arena.key.size, arena.state.shape, arena.pull_high.shape[2]
     new = make_arena(room, n_candidates, d, arena.beta.size > 0, np.empty(0, dtype=np.uint8))
-    done, named, seats, free, told, found = arena.counts[:6]
-    used = {"state": seats, "pull": seats, "holders": seats, "free": free, "known_corners": told, "at": done + 1}
-    used |= dict.fromkeys(("order", "kind", "coarse"), done)
-    used |= dict.fromkeys(("code", "vertex"), arena.at[done])
-    used |= dict.fromkeys(("name", "corner", "crowded", "beta"), found)
+    counts = arena.counts[0]
+    used = {"free": counts.n_free, "known_corners": counts.n_known, "at": counts.n_done + 1}
+    used |= dict.fromkeys(("state", "pull_high", "pull_low", "pull_derivative", "pull_n_points", "holders"), counts.n_rows)
+    used |= dict.fromkeys(("order", "kind", "coarse"), counts.n_done)
+    used |= dict.fromkeys(("code", "vertex"), arena.at[counts.n_done])
+    used |= dict.fromkeys(("name", "corner", "crowded", "beta"), counts.n_found)
     new.queue[:, :n] = arena.queue
     new.table_key[:] = 0
     for name in set(Arena._fields) - {"block", "memory", "table_key", "table_value", "queue"}:
         old = getattr(arena, name)
-        some = slice(min(used.get(name, named), old.shape[0]))  # what is not in use takes no memory
+        some = slice(min(used.get(name, counts.n_named), old.shape[0]))  # what is not in use takes no memory
         getattr(new, name)[some] = old[some]
-    enter(new.table_key, new.table_value, new.key[: new.counts[NAMED]])
+    enter(new.table_key, new.table_value, new.key[: new.counts[0].n_named])
     return new
 
 
-@entry
+@kernel
+def pull_row(arena, row):
+    """The pulls that stand in a row."""
+    return Pull(arena.pull_high[row], arena.pull_low[row], arena.pull_derivative[row], arena.pull_n_points[row])
+
+
+@kernel
+def take_pull(pull, arena, row):
+    """Let pulls be those that stand in a row."""
+    pull.high, pull.low = arena.pull_high[row], arena.pull_low[row]
+    pull.derivative, pull.n_points = arena.pull_derivative[row], arena.pull_n_points[row]
+
+
+@entry_noalloc
 def plant_start(data, arena, start, which, key):
     """The first facet, with a partition of all points, in an arena that is empty from now on."""
-    arena.table_key[:], arena.spread[:], arena.counts[:] = np.uint64(0), 0.0, 0
+    arena.table_key[:], arena.spread[:] = np.uint64(0), 0.0
+    arena.counts.view(np.int64)[:] = 0
     arena.key[0], arena.partition_row[0], arena.holders[0], arena.at[0] = key, 0, 1, 0
     arena.depth[0], arena.parent[0], arena.corner_list_head[0] = 0, -1, -1
     arena.flips[0], arena.margin[0], arena.corner_counts[0] = -1, 0, 0
@@ -151,8 +189,8 @@ def plant_start(data, arena, start, which, key):
         arena.state[0, k] = start[which[k]]
     for i in range(start.size):
         arena.margin[0, data.axis[i]] += start[i] == MARGIN
-    sum_pull(data.rows, data.point, data.axis, start, arena.pull[0])
-    arena.counts[NAMED], arena.counts[SEATS], arena.counts[LAST], arena.counts[HAND] = 1, 1, -1, 0
+    sum_pull(data, start, pull_row(arena, 0))
+    arena.counts[0].n_named, arena.counts[0].n_rows, arena.counts[0].unused, arena.counts[0].in_hand = 1, 1, -1, 0
 
 
 @kernel
@@ -166,14 +204,14 @@ def cross(state, code):
 
 
 @kernel
-def move(rows, point, axis, state, pull, code):
+def move(data, state, pull, code):
     """Cross the line of a code, and carry the pull along."""
     i, before = code >> 1, state[code >> 1]
     cross(state, code)
     if before == INSIDE:
-        move_pull(rows, point, axis, pull, i, -1.0)
+        move_pull(data, pull, i, -1.0)
     elif state[i] == INSIDE:
-        move_pull(rows, point, axis, pull, i, 1.0)
+        move_pull(data, pull, i, 1.0)
 
 
 @entry
@@ -221,7 +259,7 @@ NO_SIDE = -(2**31)
 @entry
 def pull_of(data, state, pull):
     """The pulls of a partition (for Python)."""
-    sum_pull(data.rows, data.point, data.axis, state, pull)
+    sum_pull(data, state, pull)
 
 
 def crossed(state: States, code: int) -> States:

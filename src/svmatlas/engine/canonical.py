@@ -31,14 +31,11 @@ from typing import NamedTuple
 import numpy as np
 
 from svmatlas.engine.arena import BOUNDARY, CROWDED, NEGATIVES, OPEN, POSITIVES, TIE, UNSURE
-from svmatlas.engine.compiled import entry, kernel
+from svmatlas.engine.compiled import entry, entry_noalloc, kernel
 from svmatlas.engine.mesh import (
-    BEHIND,
-    COUNT,
-    FACETS,
+    AROUND,
     FAR_OUT,
-    NUMBER,
-    VERTEX,
+    PLACE,
     Joiner,
     Mesh,
     Split,
@@ -46,7 +43,6 @@ from svmatlas.engine.mesh import (
     number_all,
     take_lists,
 )
-from svmatlas.engine.mesh import CODE as EDGE
 from svmatlas.engine.names import enter, find, key_of, number_names
 from svmatlas.engine.rings import (
     NOT_AN_EDGE,
@@ -275,11 +271,14 @@ def _unite(data: Data, region: Region, words: Words, split: Split, pool: Executo
     if looked.tied.size == 0 and not tie.any() and not short.any():
         return untied(split)
     beyond[short] = NOT_AN_EDGE
-    at, ring = assemble(mesh.vertices, mesh.facet_at, mesh.facet_vertices, beyond, event, facets.member_at, facets.members)
-    flat = (np.diff(at) < 3)[group] & (group >= 0)
+    rings, size = assemble(
+        mesh.vertices, mesh.facet_at, mesh.facet_vertices, beyond, event, facets.member_at, facets.members
+    )  # fmt: skip
+    rings = Rings(rings.at, *(array[:size].copy() for array in rings[1:]))
+    flat = (np.diff(rings.at) < 3)[group] & (group >= 0)
     if flat.any() and not (flat | (group < 0)).all():  # ties up to rounding of the data
         return _unite(data, region, words, split._replace(kind=np.where(flat, TIE, split.kind)), pool)
-    canonical = _number(data, region, split, facets, group, Rings(at, *ring), pool)
+    canonical = _number(data, region, split, facets, group, rings, pool)
     return canonical if _is_sound(canonical, int(group.max()) + 1) else untied(split)
 
 
@@ -477,7 +476,8 @@ def _number(
     places, pairs = _find_joint(rings.at, rings.beyond, rings.event, twin, facets.is_tied)
     event_at, event_code = _find_events(split, facets, pairs)
     rings.event[places] = rings.event[twin[places]] = event_code[event_at[:-1]]
-    place, around = _lay_out(vertices, rings.at, rings.beyond, rings.event, one[rings.last])
+    place, around = np.empty(rings.beyond.size, PLACE), np.zeros(len(vertices), AROUND)
+    _lay_out(vertices, rings.at, rings.beyond, rings.event, one[rings.last], place, around)
     order, mesh, _ = number_all(pool, int(group[np.argmax(group >= 0)]), rings.at, place, around, vertices)
     number = np.full(rings.at.size, -1, dtype=np.int32)
     number[order] = np.arange(order.size)
@@ -549,12 +549,11 @@ def _without_jitter(data: Data, region: Region, split: Split, rings: Rings, one:
         vertices[part] = find_corners(data, region, split, chosen[part, 0], codes, vertices[part])
 
 
-@entry
-def _lay_out(vertices, at, beyond, event, vertex):
-    """Places and what is around the vertices, as mesh.py numbers them; the edges of a facet begin with the largest event."""
-    place, around = np.empty((beyond.size, 3), np.int32), np.zeros((vertices.shape[0], 3), np.int32)
+@entry_noalloc
+def _lay_out(vertices, at, beyond, event, vertex, place, around):
+    """Fill the places, and what is around the vertices, which is zero. The edges of a facet begin with the largest event."""
     for v in range(vertices.shape[0]):
-        around[v, COUNT], around[v, NUMBER] = -FAR_OUT if is_far_out(vertices, v) else 0, -1
+        around[v].count, around[v].number = -FAR_OUT if is_far_out(vertices, v) else 0, -1
     for f in range(at.size - 1):
         first = at[f]
         for k in range(at[f], at[f + 1]):
@@ -564,8 +563,7 @@ def _lay_out(vertices, at, beyond, event, vertex):
         for k in range(at[f], at[f + 1]):
             old = k - at[f] + first - (at[f + 1] - at[f] if k - at[f] + first >= at[f + 1] else 0)
             behind = beyond[old]
-            place[k, EDGE], place[k, VERTEX] = event[old], vertex[old]
-            place[k, BEHIND] = behind if behind >= 0 else (OPEN if behind == UNEXPLORED else BOUNDARY)
-            around[vertex[old], FACETS] ^= f
-            around[vertex[old], COUNT] += 1
-    return place, around
+            place[k].code, place[k].vertex = event[old], vertex[old]
+            place[k].behind = behind if behind >= 0 else (OPEN if behind == UNEXPLORED else BOUNDARY)
+            around[vertex[old]].facets ^= f
+            around[vertex[old]].count += 1

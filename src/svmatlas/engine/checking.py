@@ -15,30 +15,7 @@ from svmatlas.engine.lines import is_anchored, table_row
 from svmatlas.engine.neighbourhood import GROWN, UNIT_32, is_in_ball
 from svmatlas.engine.predicates import cross_anchored, sign_at_corner, structural_points, value_at_corner
 from svmatlas.engine.scores import cosines, score_all, score_one, score_tied, weights_at
-from svmatlas.engine.workspace import (
-    CHECKED,
-    CODE,
-    COSINES,
-    ETA,
-    ETA_DERIVATIVE,
-    FOLDED,
-    LENGTH,
-    LENGTH_DERIVATIVE,
-    MEMBER,
-    NORM,
-    OUTSIDE,
-    PER_NORM,
-    REAL,
-    SCORES,
-    SCRATCH,
-    SIGNS,
-    SLOT,
-    SURPLUS,
-    TARGET_LO,
-    TIED,
-    P,
-    Q,
-)
+from svmatlas.engine.workspace import OUTSIDE, P, Q
 from svmatlas.engine.zeros import UNKNOWN, enter_corner, enter_weights, sign_of_score, solve_words
 
 NONE, ASK, ALL_CLEAR = -1, -2, -3
@@ -49,7 +26,7 @@ line as the jitter is. (Sides are never named.)"""
 @kernel
 def list_line(t, code):
     """Put a line on the list of those to be looked at again."""
-    t.listed[t.polygon.n_listed] = code
+    t.lines.listed[t.polygon.n_listed] = code
     t.polygon.n_listed += 1
 
 
@@ -66,12 +43,12 @@ def _weigh(t, code, value, bound, size, worst, least):
 @kernel
 def _leave_out(t, j, where, signs, score):
     """Points whose lines are not to be checked at corner j: those of M, and those of its two edges."""
-    n, member = t.polygon.n_corners, t.members[MEMBER, : t.facet.n_margin]
+    n, member = t.polygon.n_corners, t.factor.member[: t.facet.n_margin]
     for k in range(member.size):
         place = where[member[k]]
         if 0 <= place < score.size:
             score[place] = np.inf
-    for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
+    for code in (t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0]):
         place = where[code >> 1] if code >= 0 else -1
         if 0 <= place < score.size:
             score[place] = np.inf * signs[place]
@@ -80,43 +57,43 @@ def _leave_out(t, j, where, signs, score):
 @kernel
 def score_error(t, v):
     """Error bound of scores at a corner: a part for each unit of a row's length, and a fixed part."""
-    tiny = (t.columns.shape[0] + 6) * UNIT
+    tiny = (t.data.columns.shape[0] + 6) * UNIT
     per_norm = 0.0
     for c in range(3):
-        size, d = t.bound[LENGTH, c], v[3 + c]
-        per_norm += (t.bound[ETA, c] + tiny * size) * (v[c] + d) + size * d
+        size, d = t.maps.length[c], v[3 + c]
+        per_norm += (t.maps.eta[c] + tiny * size) * (v[c] + d) + size * d
     return per_norm, 8.0 * UNIT * v[2] + 2.0 * v[5]
 
 
 @kernel
 def _check_scores(t, j):
     """A score line that corner j violates, or NONE; undecided ones are listed."""
-    v = t.corner[0, j]
+    v = t.edges.corner[j]
     per_norm, fixed = score_error(t, v)
     weights_at(t, v[0], v[1], v[2])
     if t.facet.anchor_axis >= 0:  # single precision would leave all tied points open
         return _check_doubles(t, j, per_norm, fixed)
     if is_in_ball(t, v[2], per_norm + fixed / t.shortest):
-        return _check_singles(t, j, t.near_unit, t.near_single, t.near_points, t.near_slot, t.facet.n_near, per_norm, fixed)
+        return _check_singles(t, j, t.near, t.facet.n_near, per_norm, fixed)
     sign_points(t)
-    return _check_singles(t, j, t.unit, t.single, t.all_points, t.all_points, t.state.size, per_norm, fixed)
+    return _check_singles(t, j, t.single, t.state.size, per_norm, fixed)
 
 
 @kernel
-def _check_singles(t, j, unit, single, points, slot, n, per_norm, fixed):
+def _check_singles(t, j, single, n, per_norm, fixed):
     """The line of the first n of some points that corner j violates most. Doubles are asked what single precision leaves open.
 
     With x = |x| e and beta = |beta| b the score is beyond its bound if e.b is by as much, divided by |x||beta|. That product
     of vectors of length 1 is good to d + 4 units; the bound adds its own rounding, and that of the difference.
     """
-    cosine, signs, inverse = single[COSINES, :n], single[SIGNS], single[PER_NORM]
-    length = cosines(t, unit, t.column[SCRATCH, 0], cosine)
+    cosine, signs, inverse = single.cosine[:n], single.sign, single.per_norm
+    length = cosines(t, single, t.maps.weights, cosine)
     if not per_norm < length:  # all is open
         return _check_doubles(t, j, per_norm, fixed)
-    _leave_out(t, j, slot, signs, cosine)
-    v, jitter = t.corner[0, j, 2], t.jitter
+    _leave_out(t, j, single.slot, signs, cosine)
+    v, jitter = t.edges.corner[j, 2], t.jitter
     target, a, b = margin_in_single(t, v, length, per_norm, fixed)
-    surplus = single[FOLDED, :n]
+    surplus = single.folded[:n]
     short, beyond = _count_short(cosine, signs, inverse, target, a, b, surplus)
     if short == 0:
         return ALL_CLEAR
@@ -127,13 +104,13 @@ def _check_singles(t, j, unit, single, points, slot, n, per_norm, fixed):
         if surplus[place] > 0:
             continue
         s, bound = signs[place] * (cosine[place] - target * inverse[place]), a + b * inverse[place]
-        i = points[place]
-        code, norm = 2 * i + (0 if t.state[i] == OUTSIDE else 1), t.point[NORM, i]
+        i = single.points[place]
+        code, norm = 2 * i + (0 if t.state[i] == OUTSIDE else 1), t.data.norm[i]
         if s < -bound:
             if s * length < least:
                 worst, least = code, s * length
             continue
-        value, limit = score_one(t, i) - (v + jitter * t.point[TARGET_LO, i] * v), norm * per_norm + fixed
+        value, limit = score_one(t, i) - (v + jitter * t.data.target_jitter[i] * v), norm * per_norm + fixed
         value *= signs[place]
         if not value > limit:
             worst, least = _weigh(t, code, value, limit, norm, worst, least)
@@ -143,7 +120,7 @@ def _check_singles(t, j, unit, single, points, slot, n, per_norm, fixed):
 @kernel
 def margin_in_single(t, l, length, per_norm, fixed):
     """Cosine of a point of length 1 on the margin, and its error: a fixed part, and a part for each unit of 1 / |x|."""
-    a = np.float32(GROWN * ((t.columns.shape[0] + 8) * UNIT_32 + per_norm / length))
+    a = np.float32(GROWN * ((t.data.columns.shape[0] + 8) * UNIT_32 + per_norm / length))
     return np.float32(l / length), a, np.float32(GROWN * (8.0 * UNIT_32 * l + fixed) / length)
 
 
@@ -167,10 +144,10 @@ MANY = 8
 def _check_doubles(t, j, per_norm, fixed):
     """The same for all points, in doubles alone."""
     sign_points(t)
-    state, norm, low = t.state, t.point[NORM], t.point[TARGET_LO]
-    score, signs, target, jitter = t.score[SCORES], t.single[SIGNS], t.corner[0, j, 2], t.jitter
+    state, norm, low = t.state, t.data.norm, t.data.target_jitter
+    score, signs, target, jitter = t.lines.at_corner, t.single.sign, t.edges.corner[j, 2], t.jitter
     score_all(t, score)
-    _leave_out(t, j, t.all_points, signs, score)
+    _leave_out(t, j, t.single.slot, signs, score)
     _settle_tied(t, j, score)
     worst, least = NONE, 0.0
     for i in range(state.size):
@@ -185,18 +162,18 @@ def _check_doubles(t, j, per_norm, fixed):
 def _settle_tied(t, j, score):
     """At a corner of two tied lines of an anchored facet: give tied points that doubles resolve there a score that says so."""
     n = t.polygon.n_corners
-    a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
+    a, b = t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0]
     if not (is_anchored(t, a) and is_anchored(t, b)):
         return
     v0, v1, v2, d0, d1, d2 = cross_anchored(t, a, b)
-    tiny = (t.columns.shape[0] + 6) * UNIT
-    size_p, size_q, size_l = t.bound[LENGTH, P], t.bound[LENGTH, Q], t.bound[REAL, LENGTH_DERIVATIVE]
-    per_norm = (t.bound[ETA, P] + tiny * size_p) * (abs(v0) + d0) + size_p * d0
-    per_norm += (t.bound[ETA, Q] + tiny * size_q) * (abs(v1) + d1) + size_q * d1
-    per_norm += (t.bound[REAL, ETA_DERIVATIVE] + tiny * size_l) * (v2 + d2) + size_l * d2
-    tied = t.score[TIED, : score.size]
+    tiny = (t.data.columns.shape[0] + 6) * UNIT
+    size_p, size_q, size_l = t.maps.length[P], t.maps.length[Q], t.facet.anchor_length
+    per_norm = (t.maps.eta[P] + tiny * size_p) * (abs(v0) + d0) + size_p * d0
+    per_norm += (t.maps.eta[Q] + tiny * size_q) * (abs(v1) + d1) + size_q * d1
+    per_norm += (t.facet.anchor_eta + tiny * size_l) * (v2 + d2) + size_l * d2
+    tied = t.lines.tied[: score.size]
     score_tied(t, v0, v1, v2, tied)
-    axis, norm, low, anchor, v = t.axis, t.point[NORM], t.point[TARGET_LO], t.facet.anchor_axis, t.corner[0, j, 2]
+    axis, norm, low, anchor, v = t.data.axis, t.data.norm, t.data.target_jitter, t.facet.anchor_axis, t.edges.corner[j, 2]
     for i in range(score.size):
         s = tied[i] - low[i] * v2
         sure = (axis[i] == anchor) & (abs(s) > norm[i] * per_norm + abs(low[i]) * (d2 + 4.0 * UNIT * v2))
@@ -209,9 +186,10 @@ TOLD_APART = 1e60
 
 
 @kernel
-def _surplus(table, first, end, v):
+def _fill_surplus(t, first, end, v):
     """By how much lines of the table exceed their error bounds at a corner, in a loop without branches."""
-    h0, h1, h2, out = table[0, first:end], table[1, first:end], table[2, first:end], table[SURPLUS, first:end]
+    table, out = t.lines.table, t.lines.surplus[first:end]
+    h0, h1, h2 = table[0, first:end], table[1, first:end], table[2, first:end]
     e0, e1, e2 = table[3, first:end], table[4, first:end], table[5, first:end]
     v0, v1, v2, d0, d1, d2, u = v[0], v[1], v[2], v[3], v[4], v[5], 4.0 * UNIT
     for k in range(out.size):
@@ -232,14 +210,14 @@ def _count_not_positive(values):
 def _check_few(t, j):
     """The same for the lines of M and of the pencil, but for the two edges of the corner."""
     worst, least = NONE, 0.0
-    table, v, n = t.table, t.corner[0, j], t.polygon.n_corners
+    table, v, n = t.lines.table, t.edges.corner[j], t.polygon.n_corners
     last = table.shape[1] - 2
     for part in range(2):
-        first = last - 2 * t.rows.shape[1] if part == 0 else last
+        first = last - 2 * t.data.rows.shape[1] if part == 0 else last
         end = first + 2 * t.facet.n_margin if part == 0 else last + 2
-        _surplus(table, first, end, v)
-        surplus = table[SURPLUS, first:end]
-        for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
+        _fill_surplus(t, first, end, v)
+        surplus = t.lines.surplus[first:end]
+        for code in (t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0]):
             row = table_row(t, code) - first
             if 0 <= row < surplus.size:
                 surplus[row] = np.inf
@@ -248,7 +226,7 @@ def _check_few(t, j):
         for k in range(surplus.size):
             if surplus[k] > 0.0:
                 continue
-            code = 2 * t.members[MEMBER, k >> 1] + (k & 1) if part == 0 else t.facet.pencil[k]
+            code = 2 * t.factor.member[k >> 1] + (k & 1) if part == 0 else t.facet.pencil[k]
             h = table[:, first + k]
             s, bound, size = value_at_corner(h[0], h[1], h[2], h[3], h[4], h[5], v)
             if not s > bound and code >= 0:
@@ -261,17 +239,17 @@ def check_corner(t, j):
     """The line by which to clip since corner j is beyond it; NONE if the corner is good; ASK if that is not known."""
     t.polygon.n_listed = 0
     worst = _check_few(t, j)
-    if worst == NONE and t.facet.n_margin < t.rank - 1:
+    if worst == NONE and t.facet.n_margin < t.data.rank - 1:
         worst = _check_scores(t, j)
     if worst != NONE and worst != ALL_CLEAR:
         return worst
     unknown, turn, error = False, UNKNOWN, np.inf
-    many = t.polygon.n_listed > 4 and t.facet.n_margin < t.rank - 1
-    a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < t.polygon.n_corners else 0]
+    many = t.polygon.n_listed > 4 and t.facet.n_margin < t.data.rank - 1
+    a, b = t.edges.code[j], t.edges.code[j + 1 if j + 1 < t.polygon.n_corners else 0]
     ends = structural_points(t, a) & structural_points(t, b) if many else 0
     for n in range(t.polygon.n_listed):
-        k, sign = t.listed[n], UNKNOWN
-        if many and t.members[SLOT, k >> 1] < 0 and (ends == 0 or structural_points(t, k) & ends == 0):
+        k, sign = t.lines.listed[n], UNKNOWN
+        if many and t.factor.slot[k >> 1] < 0 and (ends == 0 or structural_points(t, k) & ends == 0):
             if turn == UNKNOWN:
                 turn = enter_corner(t, a, b) if solve_words(t) else 0
                 error = enter_weights(t) if turn != 0 else np.inf
@@ -284,7 +262,7 @@ def check_corner(t, j):
         unknown = unknown or sign == UNKNOWN
     if unknown:
         return ASK
-    t.edge[0, CHECKED, j] = CLEAR if worst == ALL_CLEAR else 1
+    t.edges.checked[j] = CLEAR if worst == ALL_CLEAR else 1
     return NONE
 
 

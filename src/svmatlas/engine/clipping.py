@@ -16,7 +16,7 @@ from svmatlas.engine.compiled import kernel
 from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.lines import line
 from svmatlas.engine.predicates import TINY, cross_dd, is_parallel, sign_at_corner, value_at_corner
-from svmatlas.engine.workspace import CHECKED, CODE, HINT, SIGN, L, P, Q
+from svmatlas.engine.workspace import L, P, Q
 from svmatlas.engine.zeros import UNKNOWN
 
 CLOSED, ASKING, EMPTY, BROKEN = 0, 1, 2, 3
@@ -71,12 +71,12 @@ def _times(a, b):
 @kernel
 def make_corner(t, j, a, b):
     """Corner of edges a and b into place j of the new polygon; returns how it was turned."""
-    t.edge[1, CHECKED, j], t.edge[1, HINT, j] = 0, -1
+    t.clipped.checked[j], t.clipped.hint[j] = 0, -1
     h0, h1, h2, e0, e1, e2 = line(t, a)
     g0, g1, g2, d0, d1, d2 = line(t, b)
     zero = -1  # column that is zero by structure
     if a >= 0 and b >= 0 and a ^ b == 1:  # both bounds of one alpha: the sum of the lines is w_i times the axis
-        zero = t.axis[a >> 1]
+        zero = t.data.axis[a >> 1]
         g0, g1, g2, d0, d1, d2 = 1.0 * (zero == P), 1.0 * (zero == Q), 0.0, 0.0, 0.0, 0.0
     elif is_parallel(t, a) and is_parallel(t, b):
         zero = L
@@ -94,12 +94,12 @@ def make_corner(t, j, a, b):
     ez += u * (abs(h0 * g1) + abs(h1 * g0))
     if zero == L:
         z, ez = 0.0, 0.0
-    corner = t.corner[1, j]
+    corner = t.clipped.corner[j]
     turn = store_corner(corner, x, y, z, ex, ey, ez)
     if t.facet.refined != 1:
         return turn
     cross_dd(t, a, b)
-    v = t.exact[t.exact.shape[0] - 1]
+    v = t.lines.cross
     x = (0.0 if zero == P else v[0]), (0.0 if zero == Q else v[1]), (0.0 if zero == L else v[2])
     e = (0.0 if zero == P else v[6]), (0.0 if zero == Q else v[7]), (0.0 if zero == L else v[8])
     u = UNIT
@@ -108,22 +108,23 @@ def make_corner(t, j, a, b):
 
 
 @kernel
-def _copy_corner(edge, corner, j, i):
+def _copy_corner(edges, i, j, clipped):
+    """Corner i of the polygon becomes corner j of the new one."""
     for c in range(6):
-        corner[1, j, c] = corner[0, i, c]
-    edge[1, CHECKED, j], edge[1, HINT, j] = edge[0, CHECKED, i], edge[0, HINT, i]
+        clipped.corner[j, c] = edges.corner[i, c]
+    clipped.checked[j], clipped.hint[j] = edges.checked[i], edges.hint[i]
 
 
 @kernel
 def clip(t, k):
     """Keep the part of the polygon on the good side of line k."""
     n = t.polygon.n_corners
-    edge, corner = t.edge, t.corner
-    code, sign, new = edge[0, CODE], edge[0, SIGN], edge[1, CODE]
+    edges, clipped = t.edges, t.clipped
+    code, sign, new = edges.code, edges.sign, clipped.code
     unknown, negative = False, 0
     h0, h1, h2, e0, e1, e2 = line(t, k)
     for j in range(n):
-        s, bound, _ = value_at_corner(h0, h1, h2, e0, e1, e2, corner[0, j])
+        s, bound, _ = value_at_corner(h0, h1, h2, e0, e1, e2, edges.corner[j])
         sign[j] = 1 if s > bound else -1
         if not abs(s) > bound:
             sign[j] = sign_at_corner(t, k, j)
@@ -148,7 +149,7 @@ def clip(t, k):
         j = j + 1 if j + 1 < n else 0
     while j != first:
         new[m] = code[j]
-        _copy_corner(edge, corner, m, j)
+        _copy_corner(edges, j, m, clipped)
         m += 1
         j = j + 1 if j + 1 < n else 0
     new[m + (sign[before] == 1)] = k
@@ -156,7 +157,7 @@ def clip(t, k):
         if step == 0 and sign[before] == 1:
             new[m] = code[first]
         elif step == 1 and sign[after] == 0:
-            _copy_corner(edge, corner, m, after)
+            _copy_corner(edges, after, m, clipped)
             m += 1
             continue
         elif step == 0:
@@ -170,9 +171,9 @@ def clip(t, k):
 @kernel
 def take_new_polygon(t, m):
     """The new polygon, of m corners, is that in hand."""
-    edge, corner = t.edge, t.corner
+    edges, clipped = t.edges, t.clipped
     for j in range(m):
-        edge[0, CODE, j], edge[0, CHECKED, j], edge[0, HINT, j] = edge[1, CODE, j], edge[1, CHECKED, j], edge[1, HINT, j]
+        edges.code[j], edges.checked[j], edges.hint[j] = clipped.code[j], clipped.checked[j], clipped.hint[j]
         for c in range(6):
-            corner[0, j, c] = corner[1, j, c]
+            edges.corner[j, c] = clipped.corner[j, c]
     t.polygon.n_corners = m

@@ -242,32 +242,32 @@ def _as_ieee(function: Callable[..., Any]) -> Any:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a function that only kernels call."""
+    """Compile a function that only kernels call. It does not allocate, and returns arrays to such kernels only."""
     return _inner(function)
 
 
-def sums(function: Callable[..., Any]) -> Any:
+def kernel_reassoc(function: Callable[..., Any]) -> Any:
     """Compile a kernel that only adds up doubles, in whatever order is quickest: its error bound holds for all of them."""
     return _inner(function, fastmath={"reassoc", "contract"})
 
 
-def largest(function: Callable[..., Any]) -> Any:
+def kernel_no_nan(function: Callable[..., Any]) -> Any:
     """Compile a kernel that only compares doubles, none of them NaN, in whatever order is quickest."""
     return _inner(function, fastmath={"nnan", "nsz"})
 
 
-def owner(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that makes arrays; only such and those that Python calls may call it."""
+def kernel_alloc(function: Callable[..., Any]) -> Any:
+    """Compile a kernel that allocates. It may be called by @kernel_alloc and @entry kernels only."""
     return _inner(function, _nrt=True)
 
 
-def caller(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that Python calls and that makes no arrays."""
+def entry_noalloc(function: Callable[..., Any]) -> Any:
+    """Compile a kernel that Python calls and that does not allocate."""
     return _outer(function, _nrt=False)
 
 
 def entry(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that Python calls."""
+    """Compile a kernel that Python calls; it may allocate."""
     return _outer(function)
 
 

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from svmatlas.engine.predicates import ASK_PENCIL, ASK_SIGN
 from svmatlas.engine.residues import solve_integer
 from svmatlas.engine.tie_test import TIE_LOSS, TIE_SHRINK
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, TARGET_LO, WEIGHT, WEIGHT_LO, Data, Region
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Data, Region
 from svmatlas.support.stopping import NEVER, Limit
 
 Line = tuple[int, int, int]
@@ -79,12 +79,12 @@ class ExactProblem:
     @cached_property
     def targets(self) -> tuple[list[int], int]:
         """Integer targets and their exponent."""
-        return integers(np.ones(self.data.point.shape[1]), self.jitter * self.data.point[TARGET_LO])
+        return integers(np.ones(self.data.norm.size), self.jitter * self.data.target_jitter)
 
     @cached_property
     def weights(self) -> tuple[list[int], int]:
         """Integer weights and their exponent."""
-        return integers(self.data.point[WEIGHT], self.jitter * self.data.point[WEIGHT_LO])
+        return integers(self.data.weight, self.jitter * self.data.weight_jitter)
 
     @cached_property
     def weighted(self) -> list[list[int]]:

@@ -42,43 +42,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.engine.compiled import kernel, sums
+from svmatlas.engine.compiled import kernel, kernel_reassoc
 from svmatlas.engine.doubledouble import UNIT, UNIT_DD, two_prod, two_sum
-from svmatlas.engine.workspace import (
-    ALPHA,
-    ALPHA_DERIVATIVE,
-    BASIS,
-    BETA,
-    BETA_DERIVATIVE,
-    DERIVATIVE,
-    ETA,
-    ETA_DERIVATIVE,
-    ETA_JITTER,
-    HIGH,
-    INSIDE,
-    INVERSE,
-    KAPPA,
-    LENGTH,
-    LENGTH_DERIVATIVE,
-    LENGTH_JITTER,
-    LOW,
-    MARGIN,
-    MEMBER,
-    NORM,
-    PULL,
-    REAL,
-    RHO,
-    SCRATCH,
-    SIGNS,
-    SLOT,
-    TARGET_LO,
-    TRIANGLE,
-    WEIGHT,
-    WEIGHT_LO,
-    Data,
-    L,
-    U,
-)
+from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, U
 
 SHORTENED = 0.25
 """A vector that keeps less than this share of its length is orthogonalised again (loss of orthogonality <= 4 roundoffs)."""
@@ -87,7 +53,7 @@ WORST_KAPPA = 1e11
 """Refinement contracts errors by about kappa * gamma < 1e-2 below this; above it exact arithmetic takes over at once."""
 
 
-@sums
+@kernel_reassoc
 def dot(a, b):
     """Product of two vectors."""
     s = 0.0
@@ -103,48 +69,50 @@ def length_of(v):
 
 
 @kernel
-def move_pull(rows, point, axis, pull, i, sign):
-    """Add (or with sign -1 subtract) point i to the pulls."""
-    c, w, derivative = axis[i], sign * point[WEIGHT, i], sign * point[WEIGHT_LO, i]
-    for j in range(rows.shape[1]):
-        p, e = two_prod(rows[i, j], w)
-        s, f = two_sum(pull[HIGH, c, j], p)
-        pull[HIGH, c, j], pull[LOW, c, j] = two_sum(s, pull[LOW, c, j] + (e + f))
-        pull[DERIVATIVE, c, j] += rows[i, j] * derivative
-    pull[HIGH, c, rows.shape[1]] += sign
+def move_pull(data, pull, i, sign):
+    """Add point i to the pulls, or subtract it (sign -1)."""
+    c, row = data.axis[i], data.rows[i]
+    high, low, derivative = pull.high[c], pull.low[c], pull.derivative[c]
+    w, w_derivative = sign * data.weight[i], sign * data.weight_jitter[i]
+    for j in range(row.size):
+        p, e = two_prod(row[j], w)
+        s, f = two_sum(high[j], p)
+        high[j], low[j] = two_sum(s, low[j] + (e + f))
+        derivative[j] += row[j] * w_derivative
+    pull.n_points[c] += np.int64(sign)
 
 
 @kernel
-def sum_pull(rows, point, axis, state, pull):
+def sum_pull(data, state, pull):
     """The pulls of a partition."""
-    pull[:] = 0.0
+    pull.high[:], pull.low[:], pull.derivative[:], pull.n_points[:] = 0.0, 0.0, 0.0, 0
     for i in range(state.size):
         if state[i] == INSIDE:
-            move_pull(rows, point, axis, pull, i, 1.0)
+            move_pull(data, pull, i, 1.0)
 
 
 @kernel
-def follow_pull(rows, point, axis, before, state, pull):
+def follow_pull(data, before, state, pull):
     """The pulls of a partition from those of another one; returns the number of moves."""
     moves = 0
     for i in range(state.size):
         if before[i] != state[i] and (before[i] == INSIDE or state[i] == INSIDE):
-            move_pull(rows, point, axis, pull, i, 1.0 if state[i] == INSIDE else -1.0)
+            move_pull(data, pull, i, 1.0 if state[i] == INSIDE else -1.0)
             moves += 1
     return moves
 
 
 def drift_of(data: Data, n_moves: int) -> float:
     """Bound on the error of pulls after so many moves: each is a double-double addition, in the jitter one of doubles."""
-    size = data.point[NORM] @ np.abs(data.point[[WEIGHT, WEIGHT_LO]].T)
-    return float(n_moves * (UNIT_DD * size[0] + UNIT * size[1]))
+    size, jitter = data.norm @ np.abs(np.array([data.weight, data.weight_jitter]).T)
+    return float(n_moves * (UNIT_DD * size + UNIT * jitter))
 
 
 @kernel
 def gather(t):
     """List M, and round the pulls. Points that were in M before come first, in their order: see _orthogonalise."""
-    state, m, kept, r = t.state, 0, 0, t.rows.shape[1]
-    member, slot = t.members[MEMBER], t.members[SLOT]
+    state, m, kept, r = t.state, 0, 0, t.data.rows.shape[1]
+    member, slot = t.factor.member, t.factor.slot
     for k in range(min(t.facet.n_margin, r)):
         i = member[k]
         slot[i] = -1
@@ -171,10 +139,11 @@ def gather(t):
                 member[m], slot[i] = i, m
             m += 1
     for c in range(2):
-        t.facet.n_pull[c] = np.int64(t.pull[HIGH, c, t.rows.shape[1]])
-        if t.facet.n_pull[c] == 0:  # zero by structure, not up to rounding
-            t.pull[:, c] = 0.0
-        _round_pull(t.pull[HIGH, c], t.pull[LOW, c], t.pull[DERIVATIVE, c], t.jitter, t.column[PULL, c])
+        high, low, derivative = t.pull.high[c], t.pull.low[c], t.pull.derivative[c]
+        t.facet.n_pull[c] = t.pull.n_points[c]
+        if t.pull.n_points[c] == 0:  # zero by structure, not up to rounding
+            high[:], low[:], derivative[:] = 0.0, 0.0, 0.0
+        _round_pull(high, low, derivative, t.jitter, t.maps.pull[c])
     t.facet.n_margin = m
     t.facet.refined = 0
     t.facet.pencil[0], t.facet.pencil[1] = -1, -1
@@ -197,10 +166,10 @@ WHICH_BYTE, TOP_BYTE, ONE = np.uint64(0x0001020304050607), np.uint64(56), np.uin
 
 @kernel
 def sign_points(t):
-    """Fill row SIGNS, once for a facet."""
+    """Fill ``sign`` of all points, once for a facet."""
     if t.facet.signed != t.facet.filled:
         t.facet.signed = t.facet.filled
-        state, signs = t.state, t.single[SIGNS]
+        state, signs = t.state, t.single.sign
         for i in range(state.size):
             signs[i] = MINUS if state[i] == INSIDE else PLUS
 
@@ -209,7 +178,7 @@ PLUS, MINUS = np.float32(1.0), np.float32(-1.0)
 """Signs in single precision."""
 
 
-@sums
+@kernel_reassoc
 def _shares(basis, k, v, out):
     """Products of a vector with the first k of a basis, four at a time."""
     for j in range(0, k - k % 4, 4):
@@ -226,7 +195,7 @@ def _shares(basis, k, v, out):
         out[j] = dot(basis[j], v)
 
 
-@sums
+@kernel_reassoc
 def _subtract(basis, k, shares, v):
     """Take these shares of the first k of a basis off a vector."""
     for j in range(0, k - k % 4, 4):
@@ -243,7 +212,7 @@ def _subtract(basis, k, shares, v):
 @kernel
 def _project_out(t, k, v, r):
     """Remove the first k basis vectors from v, adding the coefficients to r[:k]; returns the length left."""
-    basis, shares = t.square[BASIS], t.column[RHO, 2]
+    basis, shares = t.factor.basis, t.maps.shares
     before = length_of(v)
     for _ in range(3):
         _shares(basis, k, v, shares)
@@ -263,11 +232,11 @@ def _orthogonalise(t, m):
 
     The first KEPT columns are those of the facet before: the points that move are mostly those that came last.
     """
-    coefficients = t.column[SCRATCH, 0]
-    basis, triangle, inverse, rho = t.square[BASIS], t.square[TRIANGLE], t.square[INVERSE], t.column[RHO, 0]
+    coefficients = t.maps.coefficients
+    basis, triangle, inverse, rho = t.factor.basis, t.factor.triangle, t.factor.inverse, t.factor.rho
     for k in range(t.facet.kept, m):
         t.facet.kept = k
-        v, row = basis[k], t.rows[t.members[MEMBER, k]]
+        v, row = basis[k], t.data.rows[t.factor.member[k]]
         for j in range(v.size):
             v[j] = row[j]
             coefficients[j] = 0.0
@@ -276,7 +245,7 @@ def _orthogonalise(t, m):
             triangle[j, k] = triangle[k, j] = coefficients[j]
         triangle[k, k] = left
         if left == 0.0:
-            t.bound[REAL, KAPPA] = np.inf
+            t.facet.kappa = np.inf
             return
         scale = 1.0 / left
         for j in range(v.size):
@@ -285,18 +254,18 @@ def _orthogonalise(t, m):
             inverse[i, k] = -scale * dot(inverse[i, i:k], coefficients[i:k])
         inverse[k, k] = scale
     t.facet.kept = m
-    squares, norm, member = 0.0, t.point[NORM], t.members[MEMBER]
+    squares, norm, member = 0.0, t.data.norm, t.factor.member
     for k in range(m):
         square = dot(inverse[k, k:m], inverse[k, k:m])
         squares += square * norm[member[k]] ** 2
         rho[k] = np.sqrt(square)
-    t.bound[REAL, KAPPA] = max(1.0, np.sqrt(squares))
+    t.facet.kappa = max(1.0, np.sqrt(squares))
 
 
 @kernel
 def solve_back(t, m, y, out):
     """Solve R out = y."""
-    triangle, inverse = t.square[TRIANGLE], t.square[INVERSE]
+    triangle, inverse = t.factor.triangle, t.factor.inverse
     for i in range(m):
         out[i] = y[i]
     for i in range(m - 1, -1, -1):
@@ -309,7 +278,7 @@ def solve_back(t, m, y, out):
 @kernel
 def solve_forward(t, m, g, out):
     """Solve R' out = g."""
-    triangle, inverse = t.square[TRIANGLE], t.square[INVERSE]
+    triangle, inverse = t.factor.triangle, t.factor.inverse
     for i in range(m):
         out[i] = g[i]
     for i in range(m):
@@ -322,7 +291,7 @@ def solve_forward(t, m, g, out):
 @kernel
 def _solve_column(t, m, pull, alpha, beta):
     """A column of A and Beta for the pull of that column."""
-    y = t.column[SCRATCH, 1]
+    y = t.maps.coefficients
     for j in range(beta.size):
         beta[j] = pull[j]
         y[j] = 0.0
@@ -330,27 +299,27 @@ def _solve_column(t, m, pull, alpha, beta):
     solve_back(t, m, y, alpha)
     for k in range(m):
         alpha[k] = -alpha[k]
-    if m == t.rank:
+    if m == t.data.rank:
         beta[:] = 0.0
 
 
 @kernel
 def _solve_targets(t, m, base, jitter, alpha, beta):
     """Column l: the weights of least length with the targets base + jitter r_i on M."""
-    target, y, low, member = t.column[SCRATCH, 1], t.column[SCRATCH, 2], t.point[TARGET_LO], t.members[MEMBER]
+    target, y, low, member = t.maps.coefficients, t.maps.step, t.data.target_jitter, t.factor.member
     for k in range(m):
         target[k] = base + jitter * low[member[k]]
     solve_forward(t, m, target, y)
     solve_back(t, m, y, alpha)
     beta[:] = 0.0
-    basis = t.square[BASIS]
+    basis = t.factor.basis
     for k in range(m):
         s, q = y[k], basis[k]
         for j in range(beta.size):
             beta[j] += s * q[j]
 
 
-@sums
+@kernel_reassoc
 def _size_of(norm, member, alpha):
     """Sum of |x_j||A_j| over M."""
     s = 0.0
@@ -362,39 +331,39 @@ def _size_of(norm, member, alpha):
 @kernel
 def _bound_column(t, m, c):
     """Eta of column c (see the head of this file)."""
-    gamma = 2.0 * (t.columns.shape[0] + m + 8) * UNIT
-    kappa = t.bound[REAL, KAPPA]
-    eta = _size_of(t.point[NORM], t.members[MEMBER, :m], t.column[ALPHA, c])
-    t.bound[LENGTH, c] = length_of(t.column[BETA, c])
-    eta += kappa * t.bound[LENGTH, c]
+    gamma = 2.0 * (t.data.columns.shape[0] + m + 8) * UNIT
+    kappa = t.facet.kappa
+    eta = _size_of(t.data.norm, t.factor.member[:m], t.maps.alpha[c])
+    t.maps.length[c] = length_of(t.maps.beta[c])
+    eta += kappa * t.maps.length[c]
     if c == L:
         eta += kappa
     else:
-        eta += length_of(t.column[PULL, c])
-    t.bound[ETA, c] = gamma * eta
+        eta += length_of(t.maps.pull[c])
+    t.maps.eta[c] = gamma * eta
     if c < L and t.facet.n_pull[c] > 0:
-        t.bound[ETA, c] += t.drift
+        t.maps.eta[c] += t.drift
 
 
 @kernel
 def solve_maps(t):
     """Fill ``f`` for one partition, in doubles. False if |M| exceeds the rank, which no facet can have."""
     m = gather(t)
-    if m > t.rank:
+    if m > t.data.rank:
         return False
     _orthogonalise(t, m)
-    if not t.bound[REAL, KAPPA] < WORST_KAPPA:
+    if not t.facet.kappa < WORST_KAPPA:
         t.facet.refined = -1
     n_columns = 3
-    if m == t.rank - 1:
+    if m == t.data.rank - 1:
         n_columns = 4
-        for j in range(t.probe.size):
-            t.column[PULL, U, j] = t.probe[j]
+        for j in range(t.data.probe.size):
+            t.maps.pull[U, j] = t.data.probe[j]
     for c in range(n_columns):
         if c == L:
-            _solve_targets(t, m, 1.0, t.jitter, t.column[ALPHA, c], t.column[BETA, c])
+            _solve_targets(t, m, 1.0, t.jitter, t.maps.alpha[c], t.maps.beta[c])
         else:
-            _solve_column(t, m, t.column[PULL, c], t.column[ALPHA, c], t.column[BETA, c])
+            _solve_column(t, m, t.maps.pull[c], t.maps.alpha[c], t.maps.beta[c])
         _bound_column(t, m, c)
     t.facet.anchor_axis = -1
     if can_anchor(t, m):
@@ -410,9 +379,9 @@ def take_up(t, states, f, before, drift, moves):
     """
     t.state = states[f]
     if before < 0:
-        sum_pull(t.rows, t.point, t.axis, t.state, t.pull)
+        sum_pull(t.data, t.state, t.pull)
     else:
-        moves += follow_pull(t.rows, t.point, t.axis, states[before], t.state, t.pull)
+        moves += follow_pull(t.data, states[before], t.state, t.pull)
     t.drift = drift * moves
     solve_maps(t)
     return moves
@@ -421,26 +390,26 @@ def take_up(t, states, f, before, drift, moves):
 @kernel
 def can_anchor(t, m):
     """Is a facet with |M| = m anchored, if M is all of one class? (Smaller ones could be, but are few.)"""
-    return t.anchor > 0.0 and 0 < m < t.rank and m >= t.rank - 2
+    return t.data.anchor > 0.0 and 0 < m < t.data.rank and m >= t.data.rank - 2
 
 
 @kernel
 def _anchor(t, m):
     """Is M all of one class? Then the column of the jitter alone."""
-    axis = t.axis[t.members[MEMBER, 0]]
+    axis = t.data.axis[t.factor.member[0]]
     top = 0.0
     for k in range(m):
-        if t.axis[t.members[MEMBER, k]] != axis:
+        if t.data.axis[t.factor.member[k]] != axis:
             return
     t.facet.anchor_axis = axis
-    alpha, beta = t.column[ALPHA_DERIVATIVE, L], t.column[BETA_DERIVATIVE, L]
+    alpha, beta = t.maps.alpha_derivative[L], t.maps.beta_derivative[L]
     _solve_targets(t, m, 0.0, 1.0, alpha, beta)
     for k in range(m):
-        top = max(top, abs(t.point[TARGET_LO, t.members[MEMBER, k]]))
-    size, length = _size_of(t.point[NORM], t.members[MEMBER, :m], alpha), length_of(beta)
-    gamma = 2.0 * (t.columns.shape[0] + m + 8) * UNIT
-    t.bound[REAL, LENGTH_DERIVATIVE] = length
-    t.bound[REAL, ETA_DERIVATIVE] = gamma * (size + t.bound[REAL, KAPPA] * (length + top))
+        top = max(top, abs(t.data.target_jitter[t.factor.member[k]]))
+    size, length = _size_of(t.data.norm, t.factor.member[:m], alpha), length_of(beta)
+    gamma = 2.0 * (t.data.columns.shape[0] + m + 8) * UNIT
+    t.facet.anchor_length = length
+    t.facet.anchor_eta = gamma * (size + t.facet.kappa * (length + top))
 
 
 @kernel
@@ -450,23 +419,23 @@ def bound_derivatives(t):
         return
     t.facet.derived = t.facet.filled
     solve_derivatives(t)
-    m, kappa, top = t.facet.n_margin, t.bound[REAL, KAPPA], 0.0
+    m, kappa, top = t.facet.n_margin, t.facet.kappa, 0.0
     for k in range(m):
-        top = max(top, abs(t.point[TARGET_LO, t.members[MEMBER, k]]))
+        top = max(top, abs(t.data.target_jitter[t.factor.member[k]]))
     for c in range(3):
-        length = length_of(t.column[BETA_DERIVATIVE, c])
-        eta = _size_of(t.point[NORM], t.members[MEMBER, :m], t.column[ALPHA_DERIVATIVE, c]) + kappa * length
+        length = length_of(t.maps.beta_derivative[c])
+        eta = _size_of(t.data.norm, t.factor.member[:m], t.maps.alpha_derivative[c]) + kappa * length
         eta += kappa * top if c == L else length_of_pull_derivative(t, c)
-        t.bound[ETA_JITTER, c] = 2.0 * (t.columns.shape[0] + m + 8) * UNIT * eta
+        t.maps.eta_derivative[c] = 2.0 * (t.data.columns.shape[0] + m + 8) * UNIT * eta
         if c < L and t.facet.n_pull[c] > 0:
-            t.bound[ETA_JITTER, c] += t.drift
-        t.bound[LENGTH_JITTER, c] = length
+            t.maps.eta_derivative[c] += t.drift
+        t.maps.length_derivative[c] = length
 
 
 @kernel
 def length_of_pull_derivative(t, c):
     """Of the derivative of a pull by the jitter."""
-    return length_of(t.pull[DERIVATIVE, c, : t.rows.shape[1]])
+    return length_of(t.pull.derivative[c])
 
 
 @kernel
@@ -474,5 +443,5 @@ def solve_derivatives(t):
     """The derivatives of the maps by the jitter; they need no more than doubles."""
     m = t.facet.n_margin
     for c in range(2):
-        _solve_column(t, m, t.pull[DERIVATIVE, c], t.column[ALPHA_DERIVATIVE, c], t.column[BETA_DERIVATIVE, c])
-    _solve_targets(t, m, 0.0, 1.0, t.column[ALPHA_DERIVATIVE, L], t.column[BETA_DERIVATIVE, L])
+        _solve_column(t, m, t.pull.derivative[c], t.maps.alpha_derivative[c], t.maps.beta_derivative[c])
+    _solve_targets(t, m, 0.0, 1.0, t.maps.alpha_derivative[L], t.maps.beta_derivative[L])

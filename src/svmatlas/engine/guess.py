@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 
 from svmatlas.engine.compiled import entry
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, WEIGHT, Data
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Data
 from svmatlas.support.stopping import NEVER, Limit
 
 Floats = npt.NDArray[np.float64]
@@ -85,7 +85,7 @@ def approximate(data: Data, c: Floats) -> tuple[States, Floats]:
 def _solve(data: Data, c: Floats) -> tuple[Floats, Floats, Floats]:
     """Dual variables and weights by coordinate descent, and the bounds of the former."""
     rows = data.rows
-    bound = data.point[WEIGHT] * (c[data.axis] / c[2])
+    bound = data.weight * (c[data.axis] / c[2])
     alpha, beta = np.zeros(rows.shape[0]), np.zeros(rows.shape[1])
     order = np.random.default_rng(0).permutation(rows.shape[0])
     _descend(rows, np.einsum("ij,ij->i", rows, rows), bound, order, alpha, beta)

@@ -11,16 +11,15 @@ import hashlib
 import pickle
 
 from llvmlite import ir
-from numba import types
+from numba import extending, types
 from numba.core.caching import NullCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags
 from numba.core.imputils import impl_ret_borrowed
 from numba.core.serialize import dumps
 from numba.core.typing.templates import AttributeTemplate
-from numba.extending import infer_getattr, intrinsic, lower_getattr_generic, lower_setattr_generic, models, register_model
 
-MEMORY = 4096
+MEMORY = 8192
 """Bytes for the fields of a record: an array of k dimensions takes 40 + 16 k."""
 
 
@@ -101,10 +100,11 @@ class Cache(NullCache):
 
 
 class Record(types.Type):
-    """A record with the fields of a named tuple; its value is the address of the fields."""
+    """A record with the fields of a named tuple; its value is the address of the fields. A named tuple in it is one, too."""
 
     def __init__(self, fields):
-        self.fields, self.types = fields, dict(zip(fields.fields, fields.types, strict=True))
+        kinds = [Record(kind) if isinstance(kind, types.NamedTuple) else kind for kind in fields.types]
+        self.fields, self.types = fields, dict(zip(fields.fields, kinds, strict=True))
         digest = hashlib.sha256(str(fields).encode()).hexdigest()[:16]
         super().__init__(name=f"Record({fields.instance_class.__name__}, {digest})")
 
@@ -112,13 +112,13 @@ class Record(types.Type):
         return builder.gep(value, [ir.Constant(ir.IntType(32), k) for k in (0, [*self.types].index(name))], inbounds=True)
 
 
-@register_model(Record)
-class _Model(models.PrimitiveModel):
+@extending.register_model(Record)
+class _Model(extending.models.PrimitiveModel):
     def __init__(self, dmm, fe_type):
         super().__init__(dmm, fe_type, dmm.lookup(fe_type.fields).get_value_type().as_pointer())
 
 
-@infer_getattr
+@extending.infer_getattr
 class _Fields(AttributeTemplate):
     key = Record
 
@@ -126,18 +126,18 @@ class _Fields(AttributeTemplate):
         return record.types.get(name)
 
 
-@lower_getattr_generic(Record)
+@extending.lower_getattr_generic(Record)
 def _get(context, builder, record, value, name):
-    return impl_ret_borrowed(context, builder, record.types[name], builder.load(record.address(builder, value, name)))
+    kind, address = record.types[name], record.address(builder, value, name)
+    return address if isinstance(kind, Record) else impl_ret_borrowed(context, builder, kind, builder.load(address))
 
 
-@lower_setattr_generic(Record)
+@extending.lower_setattr_generic(Record)
 def _set(context, builder, sig, args, name):
-    value = context.cast(builder, args[1], sig.args[1], sig.args[0].types[name])
-    builder.store(value, sig.args[0].address(builder, args[0], name))
+    builder.store(args[1], sig.args[0].address(builder, args[0], name))
 
 
-@intrinsic
+@extending.intrinsic
 def make_record(typingctx, fields, memory):
     def codegen(context, builder, sig, args):
         kind, array = context.get_value_type(fields), context.make_array(sig.args[1])(context, builder, value=args[1])

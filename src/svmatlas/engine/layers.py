@@ -23,14 +23,9 @@ import numpy as np
 from svmatlas.engine.arena import (
     BOUNDARY,
     CROWDED,
-    DONE,
     FAR,
-    FOUND,
-    HAND,
-    LAYERED,
     LIKELY,
     LONE,
-    NAMED,
     NEGATIVES,
     NO_SIDE,
     NOWHERE,
@@ -41,9 +36,10 @@ from svmatlas.engine.arena import (
     SAME,
     TIE,
     UNSURE,
+    take_pull,
 )
 from svmatlas.engine.clipping import CLOSED, EMPTY, is_coarse
-from svmatlas.engine.compiled import caller, entry, kernel
+from svmatlas.engine.compiled import entry, entry_noalloc, kernel
 from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.facet import can_anchor, gather, sum_pull
 from svmatlas.engine.names import corner_of_triangle, find, name_vertex, numbers_of_names, opposite
@@ -62,22 +58,7 @@ from svmatlas.engine.waiting import (
     release_row,
     take_row,
 )
-from svmatlas.engine.workspace import (
-    BETA,
-    BETA_HI,
-    CODE,
-    ETA,
-    ETA_DD,
-    HINT,
-    LENGTH,
-    MARGIN,
-    SIGN,
-    SLOT,
-    L,
-    P,
-    Q,
-    make_task,
-)
+from svmatlas.engine.workspace import MARGIN, L, P, Q, make_task
 from svmatlas.engine.zeros import UNKNOWN, vanishes
 
 FULL, PAUSED = 4, 5
@@ -99,7 +80,9 @@ def _cef(task, arena, f, hints):
 def _take_up(task, arena, f):
     """The partition of facet f is that in hand."""
     take_row(task, arena, f)
-    task.state, task.pull = arena.state[arena.partition_row[f]], arena.pull[arena.partition_row[f]]
+    row = arena.partition_row[f]
+    task.state = arena.state[row]
+    take_pull(task.pull, arena, row)
 
 
 @kernel
@@ -108,33 +91,33 @@ def _close_ringed(task, arena, f, hints):
 
     Returns EMPTY if they are not known well, or if it takes more to tell whether it is a tie.
     """
-    edge, corner = task.edge, task.corner
-    n, _, closed = path_of(hints, edge[0, CODE], edge[0, HINT])
+    edges = task.edges
+    n, _, closed = path_of(hints, edges.code, edges.hint)
     if n < 3 or not closed:
         return EMPTY
     for j in range(n):
-        told = hints[edge[0, HINT, j], 2]
+        told = hints[edges.hint[j], 2]
         if told < 0:
             return EMPTY
         for c in range(3):
-            corner[0, j, c] = arena.corner[told, c]
+            edges.corner[j, c] = arena.corner[told, c]
     task.polygon.n_corners = n
     for j in range(n):
-        edge[0, SIGN, j] = edge[0, CODE, j] >= 0 and _is_on_margin(arena, f, edge[0, CODE, j] >> 1)
-    far = is_far(corner[0], n)
-    between = not far and _is_between_tied(task, arena.margin[f], edge[0, CODE, :n], edge[0, SIGN])
-    if not far and not is_suspect(corner[0], n, THIN):
-        if between and is_suspect(corner[0], n, WIDE):  # a tie if it is steep
+        edges.sign[j] = edges.code[j] >= 0 and _is_on_margin(arena, f, edges.code[j] >> 1)
+    far = is_far(edges.corner, n)
+    between = not far and _is_between_tied(task, arena.margin[f], edges.code[:n], edges.sign)
+    if not far and not is_suspect(edges.corner, n, THIN):
+        if between and is_suspect(edges.corner, n, WIDE):  # a tie if it is steep
             return EMPTY
         n_clear, n_near, entering = 0, 0, False
         for j in range(n):
-            n_clear += not arena.crowded[hints[edge[0, HINT, j], 2]]
-            n_near += corner[0, j, L] > THIN
+            n_clear += not arena.crowded[hints[edges.hint[j], 2]]
+            n_near += edges.corner[j, L] > THIN
         for j in range(n if n_near <= 2 else 0):
-            entering = entering or (edge[0, CODE, j] >= 0 and edge[0, SIGN, j] == 0)
-        arena.kind[arena.counts[DONE]] = _kind_of(task, arena.margin[f], n_clear == n_near, entering)
+            entering = entering or (edges.code[j] >= 0 and edges.sign[j] == 0)
+        arena.kind[arena.counts[0].n_done] = _kind_of(task, arena.margin[f], n_clear == n_near, entering)
         return CLOSED
-    arena.kind[arena.counts[DONE]] = TIE
+    arena.kind[arena.counts[0].n_done] = TIE
     if between:
         return CLOSED
     _take_up(task, arena, f)
@@ -152,11 +135,11 @@ def _is_between_tied(task, margin, codes, on_margin):
     for j in range(codes.size):
         if codes[j] < 0 or on_margin[j]:
             n_others += 1
-        elif task.axis[codes[j] >> 1] == axis:
+        elif task.data.axis[codes[j] >> 1] == axis:
             n_tied += 1
         else:
             return False
-    return n_tied == 2 if m == task.rank - 1 else n_others == 0
+    return n_tied == 2 if m == task.data.rank - 1 else n_others == 0
 
 
 @kernel
@@ -172,14 +155,14 @@ def _is_on_margin(arena, f, i):
 @kernel
 def _write(task, words, arena, f, hints):
     """Put down the polygon in hand as that of facet f; returns how many corners there are then, the new ones included."""
-    done, size, key = arena.counts[DONE], task.polygon.n_corners, arena.key[f]
-    start, found = arena.at[done], arena.counts[FOUND]
-    edge, corners = task.edge, task.corner
+    done, size, key = arena.counts[0].n_done, task.polygon.n_corners, arena.key[f]
+    start, found = arena.at[done], arena.counts[0].n_found
+    edges = task.edges
     for j in range(size):
-        a, b, v = edge[0, CODE, j], edge[0, CODE, j + 1 if j + 1 < size else 0], corners[0, j]
+        a, b, v = edges.code[j], edges.code[j + 1 if j + 1 < size else 0], edges.corner[j]
         arena.code[start + j] = a
-        if edge[0, HINT, j] >= 0:
-            told = hints[edge[0, HINT, j], 2]
+        if edges.hint[j] >= 0:
+            told = hints[edges.hint[j], 2]
             arena.vertex[start + j] = number_of(told)
             if told < 0 and not is_coarse(v):  # this facet knows better
                 copy_row(v, arena.corner[number_of(told)])
@@ -195,27 +178,27 @@ def _write(task, words, arena, f, hints):
 @kernel
 def _has_room(task, arena):
     """Is there room for the polygon in hand?"""
-    n, counts = task.polygon.n_corners, arena.counts
-    return arena.at[counts[DONE]] + n <= arena.code.size and counts[FOUND] + n <= arena.name.size
+    n, counts = task.polygon.n_corners, arena.counts[0]
+    return arena.at[counts.n_done] + n <= arena.code.size and counts.n_found + n <= arena.name.size
 
 
 @kernel
 def _write_beta(task, arena):
     """Put down l beta at the new corners, refined where it is not good to ACCURACY; not a number if that fails."""
-    first, n, d = arena.at[arena.counts[DONE]], task.polygon.n_corners, arena.beta.shape[1]
+    first, n, d = arena.at[arena.counts[0].n_done], task.polygon.n_corners, arena.beta.shape[1]
     for _ in range(2):
         refined, good = task.facet.refined == 1, True
-        beta, eta = task.column[BETA_HI if refined else BETA], task.bound[ETA_DD if refined else ETA]
+        beta, eta = (task.maps.beta_hi, task.maps.eta_dd) if refined else (task.maps.beta, task.maps.eta)
         for j in range(n):
             if not _is_new(task, j):
                 continue
-            v, out = task.corner[0, j], arena.beta[arena.vertex[first + j]]
+            v, out = task.edges.corner[j], arena.beta[arena.vertex[first + j]]
             error, square = 0.0, 0.0
             for i in range(d):
                 out[i] = (beta[P, i] * v[0] + beta[Q, i] * v[1] + beta[L, i] * v[2]) * (v[2] > 0.0)
                 square += out[i] * out[i]
             for c in range(3):
-                error += (eta[c] + 4.0 * UNIT * task.bound[LENGTH, c]) * v[c]
+                error += (eta[c] + 4.0 * UNIT * task.maps.length[c]) * v[c]
             good = good and (v[2] == 0.0 or error <= ACCURACY * np.sqrt(square))
             if square <= error * error:
                 out[:] = 0.0
@@ -239,13 +222,13 @@ def _spread(task, frame, spread):
     if task.facet.refined == -1:
         spread[2, 0] = np.inf
         return
-    beta, d = task.column[BETA], frame.shape[1]
+    beta, d = task.maps.beta, frame.shape[1]
     for j in range(task.polygon.n_corners):
-        v = task.corner[0, j]
+        v = task.edges.corner[j]
         a, b, square, error = 0.0, 0.0, 0.0, 0.0
         for c in range(3):
-            length = task.bound[LENGTH, c]
-            error += (task.bound[ETA, c] + d * UNIT * length) * (v[c] + v[3 + c]) + length * v[3 + c]
+            length = task.maps.length[c]
+            error += (task.maps.eta[c] + d * UNIT * length) * (v[c] + v[3 + c]) + length * v[3 + c]
         for i in range(d):
             x = beta[P, i] * v[0] + beta[Q, i] * v[1] + beta[L, i] * v[2]
             if v[2] > 0.0:
@@ -272,7 +255,7 @@ def _mef(task, arena, f, key, a, b):
     """Number of the facet with this key; if there is none yet it waits from now on, reached from f by one or two codes."""
     where = find(arena.table_key, key)
     if arena.table_key[where] != key:
-        n = arena.counts[NAMED]
+        n = arena.counts[0].n_named
         if n == arena.key.size:
             return -1
         arena.table_key[where], arena.table_value[where] = key, n
@@ -281,15 +264,15 @@ def _mef(task, arena, f, key, a, b):
         arena.parent[n], arena.flips[n, 0], arena.flips[n, 1] = f, a, (b if b != a else -1)
         arena.partition_row[n] = -1 - arena.partition_row[f]
         arena.holders[arena.partition_row[f]] += 1
-        arena.counts[NAMED] += 1
+        arena.counts[0].n_named += 1
         margin = arena.margin[n]
         margin[P], margin[Q] = arena.margin[f, P], arena.margin[f, Q]
         if a >> 1 != b >> 1 or a == b:  # else a point passes through M
             _move_margin(task, margin, a)
         if a >> 1 != b >> 1:
             _move_margin(task, margin, b)
-        first = OTHER if (margin[P] + margin[Q] + task.rank) % 2 == 0 else LONE
-        enqueue(arena, n, SAME if arena.counts[LAYERED] else first)
+        first = OTHER if (margin[P] + margin[Q] + task.data.rank) % 2 == 0 else LONE
+        enqueue(arena, n, SAME if arena.counts[0].layered else first)
     return arena.table_value[where]
 
 
@@ -297,21 +280,21 @@ def _mef(task, arena, f, key, a, b):
 def _move_margin(task, margin, code):
     """Count the point of a code where it goes from the facet in hand."""
     i = code >> 1
-    margin[task.axis[i]] += -1 if task.state[i] == MARGIN else 1
+    margin[task.data.axis[i]] += -1 if task.state[i] == MARGIN else 1
 
 
 @kernel
 def _is_new(task, j):
     """Was a corner not known before? Else the facets around it have names, and were told."""
-    return task.edge[0, HINT, j] < 0
+    return task.edges.hint[j] < 0
 
 
 @kernel
 def _mev(task, words, arena, f, neighbour):
     """Name the facet behind each edge with a new end. False if there is no room."""
-    size, edge = task.polygon.n_corners, task.edge
+    size, edges = task.polygon.n_corners, task.edges
     for j in range(size):
-        code = edge[0, CODE, j]
+        code = edges.code[j]
         neighbour[j] = -1
         if code >= 0 and (_is_new(task, j) or _is_new(task, j - 1 if j > 0 else size - 1)):
             neighbour[j] = _mef(task, arena, f, arena.key[f] ^ words[code], code, code)
@@ -329,16 +312,16 @@ def _cv(task, words, arena, f, neighbour):
     a facet as f is gone round, neighbours have the edges in the other order, opposite facets in the same. The number of a
     coarse corner is told as -2 - number. Returns False if there is no room.
     """
-    size, edge, first = task.polygon.n_corners, task.edge, arena.at[arena.counts[DONE]]
+    size, edges, first = task.polygon.n_corners, task.edges, arena.at[arena.counts[0].n_done]
     for j in range(size):
         if not _is_new(task, j):
             continue
         after = j + 1 if j + 1 < size else 0
-        v, a, b = task.corner[0, j], edge[0, CODE, j], edge[0, CODE, after]
+        v, a, b = task.edges.corner[j], edges.code[j], edges.code[after]
         beyond, other = neighbour[j], neighbour[after]
-        far, x, y = opposite(words, task.axis, task.side_axis, arena.key[f], a, b, v)
+        far, x, y = opposite(words, task.data.axis, task.region.axis, arena.key[f], a, b, v)
         number = np.int64(arena.vertex[first + j])
-        number = -2 - number if arena.coarse[arena.counts[DONE]] else number
+        number = -2 - number if arena.coarse[arena.counts[0].n_done] else number
         if far == np.uint64(0):
             if (a < 0) != (b < 0) and v[2] > 0.0 and corner_of_triangle(v) < 0:
                 record_corner(arena, max(beyond, other), b, a, number)
@@ -363,20 +346,20 @@ def _cv(task, words, arena, f, neighbour):
     return True
 
 
-@caller
+@entry_noalloc
 def close_all(data, region, space, words, drift, moves, frame, answers, arena, hints, limit):
     """The four steps for all facets that wait: CLOSED, FULL, PAUSED, ASKING, or what is impossible for the facet in hand."""
     task, arena = make_task(data, region, space), make_record(arena, arena.memory)
-    counts = arena.counts
+    counts = arena.counts[0]
     task.answers, task.known = answers, arena.corner
     while True:
-        f = counts[HAND]
+        f = counts.in_hand
         if f < 0:
             f = np.int64(dequeue(arena))
         if f < 0:
             return CLOSED
-        counts[HAND] = f
-        done = counts[DONE]
+        counts.in_hand = f
+        done = counts.n_done
         if done >= limit:
             return PAUSED
         told = hints[: known_corners_of(arena, f, hints)]
@@ -404,9 +387,9 @@ def close_all(data, region, space, words, drift, moves, frame, answers, arena, h
                 return FULL
             task.answers = answers[:0]
         release_row(arena, f)
-        counts[HAND] = -1
-        counts[DONE] += 1
-        counts[FOUND] = found
+        counts.in_hand = -1
+        counts.n_done += 1
+        counts.n_found = found
 
 
 @kernel
@@ -417,7 +400,7 @@ def _kind_of(task, margin, clear, entering):
     ``entering`` says whether there may be such an edge of all corners but those at infinity, or almost there, of which nothing
     is known: the jitter of weights, times the costs, hides it.
     """
-    if task.anchor > 0.0 and margin[P] + margin[Q] == task.rank and min(margin[P], margin[Q]) == 0:
+    if task.data.anchor > 0.0 and margin[P] + margin[Q] == task.data.rank and min(margin[P], margin[Q]) == 0:
         return POSITIVES if margin[P] > 0 else NEGATIVES
     return PLAIN if clear and not entering else CROWDED
 
@@ -428,21 +411,21 @@ def _crowd(task, arena, tied):
 
     Also whether there are two of them or less, and a point outside M has an edge. Corners of a tie are crowded.
     """
-    first, n_clear, n_near, entering = arena.at[arena.counts[DONE]], 0, 0, False
+    first, n_clear, n_near, entering = arena.at[arena.counts[0].n_done], 0, 0, False
     for j in range(task.polygon.n_corners):
-        number, near, code = arena.vertex[first + j], task.corner[0, j, L] > THIN, task.edge[0, CODE, j]
+        number, near, code = arena.vertex[first + j], task.edges.corner[j, L] > THIN, task.edges.code[j]
         if _is_new(task, j):
             arena.crowded[number] = tied or not near or is_crowded(task, j)
         n_clear += not arena.crowded[number]
         n_near += near
-        entering = entering or (code >= 0 and task.members[SLOT, code >> 1] < 0)
+        entering = entering or (code >= 0 and task.factor.slot[code >> 1] < 0)
     return n_clear == n_near, entering and n_near <= 2
 
 
 @kernel
 def _is_coarse_or_tie(task):
     """Are corners of the facet just closed not known well? And its kind as to ties, PLAIN if it is certainly none."""
-    if has_coarse(task) or is_far(task.corner[0], task.polygon.n_corners):
+    if has_coarse(task) or is_far(task.edges.corner, task.polygon.n_corners):
         if vanishes(task):
             return True, TIE
         return True, (LIKELY if task.facet.refined != -1 and is_tie(task) == 1 else UNSURE)
@@ -450,7 +433,7 @@ def _is_coarse_or_tie(task):
     return False, (UNSURE if tie == UNKNOWN else (TIE if tie == 1 else PLAIN))
 
 
-@caller
+@entry_noalloc
 def judge(data, region, space, states, drift, at, code, margin, suspect, tie, coarse):
     """See whether facets with known edges are ties; of ``coarse`` ones only integers can tell.
 
@@ -458,21 +441,21 @@ def judge(data, region, space, states, drift, at, code, margin, suspect, tie, co
     """
     task = make_task(data, region, space)
     task.drift = drift
-    edge = task.edge
+    edges = task.edges
     for f in range(states.shape[0]):
         state, n = states[f], at[f + 1] - at[f]
         for j in range(n):
-            edge[0, CODE, j] = code[at[f] + j]
-            edge[0, SIGN, j] = edge[0, CODE, j] >= 0 and state[edge[0, CODE, j] >> 1] == MARGIN
+            edges.code[j] = code[at[f] + j]
+            edges.sign[j] = edges.code[j] >= 0 and state[edges.code[j] >> 1] == MARGIN
         margin[P], margin[Q] = 0, 0
         for i in range(state.size):
             margin[data.axis[i]] += state[i] == MARGIN
-        between = suspect[f] != FAR and _is_between_tied(task, margin, edge[0, CODE, :n], edge[0, SIGN])
+        between = suspect[f] != FAR and _is_between_tied(task, margin, edges.code[:n], edges.sign)
         tie[f] = between and suspect[f] == 1
         if tie[f] or (suspect[f] == 0 and not between):
             continue
         task.state, task.polygon.n_corners = state, n
-        sum_pull(data.rows, data.point, data.axis, state, task.pull)
+        sum_pull(data, state, task.pull)
         gather(task)
         if between:
             tie[f] = trace_facet(task, n) and is_steep(task)
@@ -487,13 +470,13 @@ def tidy(arena, words, which, side_name, d):
 
     The codes are those of all points and the names of sides; the edges begin with the largest.
     """
-    n, size = arena.counts[DONE], arena.at[arena.counts[DONE]]
-    once, vertices = numbers_of_names(arena.name[: arena.counts[FOUND]])
+    n, size = arena.counts[0].n_done, arena.at[arena.counts[0].n_done]
+    once, vertices = numbers_of_names(arena.name[: arena.counts[0].n_found])
     keys, parent, flips = np.empty(n, np.uint64), np.empty(n, np.int32), np.empty((n, 2), np.int32)
     name, corner = np.empty(once.size, np.uint64), np.empty((once.size, 3))
     beta = np.empty((once.size if arena.beta.shape[0] > 0 else 0, d))
     code, vertex, neighbour = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
-    number = np.full(arena.counts[NAMED], -1, np.int32)
+    number = np.full(arena.counts[0].n_named, -1, np.int32)
     for f in range(n):
         number[arena.order[f]] = f
     for v in range(once.size):

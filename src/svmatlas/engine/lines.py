@@ -13,55 +13,22 @@ from svmatlas.engine.doubledouble import UNIT, UNIT_DD, dd_add, dd_mul
 from svmatlas.engine.facet import bound_derivatives, dot, length_of, length_of_pull_derivative
 from svmatlas.engine.refinement import dot_dd, target_dd, weight_dd
 from svmatlas.engine.scores import fill_score
-from svmatlas.engine.workspace import (
-    ALPHA,
-    ALPHA_DERIVATIVE,
-    ALPHA_HI,
-    ALPHA_LO,
-    BETA,
-    BETA_DERIVATIVE,
-    BETA_HI,
-    BETA_LO,
-    DERIVATIVE,
-    ETA,
-    ETA_DD,
-    ETA_DERIVATIVE,
-    ETA_JITTER,
-    LENGTH,
-    LENGTH_DERIVATIVE,
-    LENGTH_JITTER,
-    MEMBER,
-    NORM,
-    OUTSIDE,
-    PULL,
-    PULL_HI,
-    PULL_LO,
-    REAL,
-    RHO,
-    SLOT,
-    TARGET_LO,
-    WEIGHT,
-    WEIGHT_LO,
-    L,
-    P,
-    Q,
-    U,
-)
+from svmatlas.engine.workspace import OUTSIDE, L, P, Q, U
 
 
 @kernel
 def is_anchored(t, code):
     """Is this a score line of the class that the facet is anchored to?"""
-    return code >= 0 and t.facet.anchor_axis == t.axis[code >> 1] and t.members[SLOT, code >> 1] < 0
+    return code >= 0 and t.facet.anchor_axis == t.data.axis[code >> 1] and t.factor.slot[code >> 1] < 0
 
 
 @kernel
 def anchored_rest(t, i):
     """x_i.S - r_i, and its error."""
-    norm, r = t.point[NORM, i], t.point[TARGET_LO, i]
-    tiny = (t.columns.shape[0] + 2) * UNIT
-    error = norm * (t.bound[REAL, ETA_DERIVATIVE] + tiny * t.bound[REAL, LENGTH_DERIVATIVE]) + 2.0 * UNIT * abs(r)
-    return dot(t.rows[i], t.column[BETA_DERIVATIVE, L]) - r, error
+    norm, r = t.data.norm[i], t.data.target_jitter[i]
+    tiny = (t.data.columns.shape[0] + 2) * UNIT
+    error = norm * (t.facet.anchor_eta + tiny * t.facet.anchor_length) + 2.0 * UNIT * abs(r)
+    return dot(t.data.rows[i], t.maps.beta_derivative[L]) - r, error
 
 
 @kernel
@@ -75,11 +42,11 @@ def anchored_line(t, code):
 @kernel
 def pencil_origin(t):
     """v0 = u.e / u.u, and its error."""
-    uu = t.bound[LENGTH, U] ** 2
-    e = t.anchor if t.facet.anchor_axis == P else -t.anchor
-    v = t.column[BETA, U, t.columns.shape[0] - 1] * e / uu
-    size = t.bound[LENGTH, U]
-    return v, 2.0 * t.bound[ETA, U] * (t.anchor + abs(v) * size) / uu + 16.0 * UNIT * abs(v) * t.columns.shape[0]
+    uu = t.maps.length[U] ** 2
+    e = t.data.anchor if t.facet.anchor_axis == P else -t.data.anchor
+    v = t.maps.beta[U, t.data.columns.shape[0] - 1] * e / uu
+    size = t.maps.length[U]
+    return v, 2.0 * t.maps.eta[U] * (t.data.anchor + abs(v) * size) / uu + 16.0 * UNIT * abs(v) * t.data.columns.shape[0]
 
 
 @kernel
@@ -87,10 +54,10 @@ def slope(t, c):
     """D_c = u.b_c / u.u of the pencil (|M| = r - 1), and its error."""
     if t.facet.n_pull[c] == 0:
         return 0.0, 0.0
-    uu = t.bound[LENGTH, U] ** 2
-    d = dot(t.column[BETA, U], t.column[PULL, c]) / uu
-    size = length_of(t.column[PULL, c])
-    error = (t.bound[ETA, c] * t.bound[LENGTH, U] + 2.0 * t.bound[ETA, U] * (size + abs(d) * t.bound[LENGTH, U])) / uu
+    uu = t.maps.length[U] ** 2
+    d = dot(t.maps.beta[U], t.maps.pull[c]) / uu
+    size = length_of(t.maps.pull[c])
+    error = (t.maps.eta[c] * t.maps.length[U] + 2.0 * t.maps.eta[U] * (size + abs(d) * t.maps.length[U])) / uu
     return d, error
 
 
@@ -101,11 +68,11 @@ def slope_dd(t, c):
     if t.facet.n_pull[c] == 0:
         return sh, sl, 0.0
     size = 0.0
-    for j in range(t.column.shape[2]):
-        ph, pl = dd_mul(t.column[BETA_HI, U, j], t.column[BETA_LO, U, j], t.column[PULL_HI, c, j], t.column[PULL_LO, c, j])
+    for j in range(t.data.rows.shape[1]):
+        ph, pl = dd_mul(t.maps.beta_hi[U, j], t.maps.beta_lo[U, j], t.maps.pull_hi[c, j], t.maps.pull_lo[c, j])
         sh, sl = dd_add(sh, sl, ph, pl)
-        size += t.column[PULL, c, j] ** 2
-    error = t.bound[ETA_DD, U] * np.sqrt(size) + t.bound[ETA_DD, c] * t.bound[LENGTH, U]
+        size += t.maps.pull[c, j] ** 2
+    error = t.maps.eta_dd[U] * np.sqrt(size) + t.maps.eta_dd[c] * t.maps.length[U]
     return sh, sl, error
 
 
@@ -115,8 +82,8 @@ def rest_dd(t, i):
     g, g_lo = dot_dd(t, i, L)
     h, h_lo = target_dd(t, i)
     n, _ = dd_add(h, h_lo, -g, -g_lo)
-    tiny = t.columns.shape[0] * UNIT_DD
-    error = t.point[NORM, i] * (t.bound[ETA_DD, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT_DD
+    tiny = t.data.columns.shape[0] * UNIT_DD
+    error = t.data.norm[i] * (t.maps.eta_dd[L] + tiny * t.maps.length[L]) + 4.0 * UNIT_DD
     return n, error + 2.0 * UNIT * abs(n)
 
 
@@ -127,18 +94,18 @@ def pencil_dd(t, i):
     gh, gl = dot_dd(t, i, L)
     h, h_lo = target_dd(t, i)
     nh, nl = dd_add(h, h_lo, -gh, -gl)
-    tiny = t.columns.shape[0] * UNIT_DD
-    es = t.point[NORM, i] * (t.bound[ETA_DD, U] + tiny * t.bound[LENGTH, U])
-    en = t.point[NORM, i] * (t.bound[ETA_DD, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT_DD
+    tiny = t.data.columns.shape[0] * UNIT_DD
+    es = t.data.norm[i] * (t.maps.eta_dd[U] + tiny * t.maps.length[U])
+    en = t.data.norm[i] * (t.maps.eta_dd[L] + tiny * t.maps.length[L]) + 4.0 * UNIT_DD
     return sh, sl, es, nh, nl, en
 
 
 @kernel
 def tabulate_margin(t):
     """The lines of M in doubles, with error bounds, into the table."""
-    table, alpha, rho, eta, member, axes = t.table, t.column[ALPHA], t.column[RHO, 0], t.bound[ETA], t.members[MEMBER], t.axis
-    weight, low, jitter = t.point[WEIGHT], t.point[WEIGHT_LO], t.jitter
-    n = table.shape[1] - 2 * t.rows.shape[1] - 2
+    table, alpha, rho, eta, member, axes = t.lines.table, t.maps.alpha, t.factor.rho, t.maps.eta, t.factor.member, t.data.axis
+    weight, low, jitter = t.data.weight, t.data.weight_jitter, t.jitter
+    n = table.shape[1] - 2 * t.data.rows.shape[1] - 2
     for k in range(t.facet.n_margin):
         i = member[k]
         axis, w = axes[i], weight[i] + jitter * low[i]
@@ -157,12 +124,12 @@ def tabulate_pencil(t, side):
     """One line of the pencil, divided by |x_i.u|: all of the pencil have the same first two entries."""
     i = t.facet.pencil[side] >> 1
     fill_score(t, i)
-    tiny = t.columns.shape[0] * UNIT
-    h = t.table[:, t.table.shape[1] - 2 + side]
-    s, rest, norm = t.score[P, i], t.score[L, i], t.point[NORM, i]
+    tiny = t.data.columns.shape[0] * UNIT
+    h = t.lines.table[:, t.lines.table.shape[1] - 2 + side]
+    s, rest, norm = t.lines.score[P, i], t.lines.score[L, i], t.data.norm[i]
     size = abs(s)
     es = norm_error(t, i)
-    e = norm * (t.bound[ETA, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT
+    e = norm * (t.maps.eta[L] + tiny * t.maps.length[L]) + 4.0 * UNIT
     for c in range(2):
         d, error = slope(t, c)
         h[c] = d if s > 0 else -d
@@ -176,10 +143,10 @@ def table_row(t, code):
     """Where the line of a code stands in the table; -1 for a score line outside a pencil."""
     if code < 0:
         return -1 - code
-    n = t.table.shape[1] - 2
-    k = t.members[SLOT, code >> 1]
+    n = t.lines.table.shape[1] - 2
+    k = t.factor.slot[code >> 1]
     if k >= 0:
-        return n - 2 * t.rows.shape[1] + 2 * k + (code & 1)
+        return n - 2 * t.data.rows.shape[1] + 2 * k + (code & 1)
     if t.facet.pencil[0] == code:
         return n
     return n + 1 if t.facet.pencil[1] == code else -1
@@ -190,16 +157,16 @@ def line(t, code):
     """The line of a code in doubles: (h_p, h_q, h_l, e_p, e_q, e_l), e bounding the errors."""
     row = table_row(t, code)
     if row >= 0:
-        h = t.table
+        h = t.lines.table
         return h[0, row], h[1, row], h[2, row], h[3, row], h[4, row], h[5, row]
     i = code >> 1
     fill_score(t, i)
-    norm = t.point[NORM, i]
-    tiny = t.columns.shape[0] * UNIT
-    e0 = norm * (t.bound[ETA, P] + tiny * t.bound[LENGTH, P])
-    e1 = norm * (t.bound[ETA, Q] + tiny * t.bound[LENGTH, Q])
-    e2 = norm * (t.bound[ETA, L] + tiny * t.bound[LENGTH, L]) + 4.0 * UNIT
-    return t.score[P, i], t.score[Q, i], t.score[L, i], e0, e1, e2
+    norm = t.data.norm[i]
+    tiny = t.data.columns.shape[0] * UNIT
+    e0 = norm * (t.maps.eta[P] + tiny * t.maps.length[P])
+    e1 = norm * (t.maps.eta[Q] + tiny * t.maps.length[Q])
+    e2 = norm * (t.maps.eta[L] + tiny * t.maps.length[L]) + 4.0 * UNIT
+    return t.lines.score[P, i], t.lines.score[Q, i], t.lines.score[L, i], e0, e1, e2
 
 
 @kernel
@@ -218,35 +185,35 @@ def line_parts(t, code, out):
 @kernel
 def _bound_line_derivative(t, code, h, out):
     """Errors of the derivative h of a line by the jitter; in a pencil it is scaled as ``line`` does."""
-    i, eta, length = code >> 1, t.bound[ETA_JITTER], t.bound[LENGTH_JITTER]
+    i, eta, length = code >> 1, t.maps.eta_derivative, t.maps.length_derivative
     if code < 0:
         out[:] = 0.0
         return
-    k, norm, tiny = t.members[SLOT, i], t.point[NORM, i], (t.columns.shape[0] + 4) * UNIT
+    k, norm, tiny = t.factor.slot[i], t.data.norm[i], (t.data.columns.shape[0] + 4) * UNIT
     if k >= 0:
         for c in range(3):
-            out[c] = t.column[RHO, 0, k] * eta[c] + 4.0 * UNIT * abs(h[c])
+            out[c] = t.factor.rho[k] * eta[c] + 4.0 * UNIT * abs(h[c])
         if code & 1 == 1:
-            out[t.axis[i]] += 4.0 * UNIT * abs(t.point[WEIGHT_LO, i])
+            out[t.data.axis[i]] += 4.0 * UNIT * abs(t.data.weight_jitter[i])
         return
     for c in range(3):
         out[c] = norm * (eta[c] + tiny * length[c])
-    out[2] += 4.0 * UNIT * abs(t.point[TARGET_LO, i])
-    if t.facet.n_margin == t.rank - 1:
+    out[2] += 4.0 * UNIT * abs(t.data.target_jitter[i])
+    if t.facet.n_margin == t.data.rank - 1:
         _scale_derivative(t, i, h, out)
 
 
 @kernel
 def _scale_derivative(t, i, h, out):
     """Divide the derivative of a line of a pencil by |x_i.u| u.u, with errors as in ``slope`` and ``tabulate_pencil``."""
-    u, uu = t.bound[LENGTH, U], t.bound[LENGTH, U] ** 2
-    size, es = abs(t.score[P, i]), norm_error(t, i)
+    u, uu = t.maps.length[U], t.maps.length[U] ** 2
+    size, es = abs(t.lines.score[P, i]), norm_error(t, i)
     if not size > es:
         out[:] = np.inf
         return
     for c in range(2):
         h[c] /= size * uu
-        pull = t.bound[ETA_JITTER, c] * u + 2.0 * t.bound[ETA, U] * (length_of_pull_derivative(t, c) + abs(h[c]) * u)
+        pull = t.maps.eta_derivative[c] * u + 2.0 * t.maps.eta[U] * (length_of_pull_derivative(t, c) + abs(h[c]) * u)
         out[c] = pull / uu + 16.0 * UNIT * abs(h[c])
     h[2] /= size * uu
     out[2] = (out[2] + abs(h[2]) * es) / (size - es) + 16.0 * UNIT * abs(h[2])
@@ -255,7 +222,7 @@ def _scale_derivative(t, i, h, out):
 @kernel
 def norm_error(t, i):
     """Error of x_i.u."""
-    return t.point[NORM, i] * (t.bound[ETA, U] + t.columns.shape[0] * UNIT * t.bound[LENGTH, U])
+    return t.data.norm[i] * (t.maps.eta[U] + t.data.columns.shape[0] * UNIT * t.maps.length[U])
 
 
 @kernel
@@ -267,22 +234,22 @@ def _pencil_line_dd(t, i, out):
         out[c], out[3 + c] = dd_mul(sh, sl, d, d_lo)
         out[6 + c] = abs(sh) * e + es * (abs(d) + e) + 4.0 * UNIT_DD * abs(out[c])
     uu, uu_lo = 0.0, 0.0
-    for j in range(t.column.shape[2]):
-        h, lo = t.column[BETA_HI, U, j], t.column[BETA_LO, U, j]
+    for j in range(t.data.rows.shape[1]):
+        h, lo = t.maps.beta_hi[U, j], t.maps.beta_lo[U, j]
         ph, pl = dd_mul(h, lo, h, lo)
         uu, uu_lo = dd_add(uu, uu_lo, ph, pl)
     z, z_lo = dd_mul(nh, nl, uu, uu_lo)
     out[2], out[5] = -z, -z_lo
-    out[8] = en * uu + 4.0 * abs(nh) * t.bound[ETA_DD, U] * t.bound[LENGTH, U] + 8.0 * UNIT_DD * abs(z)
+    out[8] = en * uu + 4.0 * abs(nh) * t.maps.eta_dd[U] * t.maps.length[U] + 8.0 * UNIT_DD * abs(z)
 
 
 @kernel
 def _score_line_dd(t, i, out):
     """x_i.Beta - t_i e_l."""
-    tiny = t.columns.shape[0] * UNIT_DD
+    tiny = t.data.columns.shape[0] * UNIT_DD
     for c in range(3):
         out[c], out[3 + c] = dot_dd(t, i, c)
-        out[6 + c] = t.point[NORM, i] * (t.bound[ETA_DD, c] + tiny * t.bound[LENGTH, c])
+        out[6 + c] = t.data.norm[i] * (t.maps.eta_dd[c] + tiny * t.maps.length[c])
     h, h_lo = target_dd(t, i)
     out[2], out[5] = dd_add(out[2], out[5], -h, -h_lo)
     out[8] += 4.0 * UNIT_DD
@@ -293,22 +260,22 @@ def line_dd(t, code, out):
     """The line of a code in double-double: out[0:3] + out[3:6], with the error bounds out[6:9]."""
     if code < 0:
         for c in range(3):
-            out[c], out[3 + c], out[6 + c] = t.table[c, -1 - code], 0.0, 0.0
+            out[c], out[3 + c], out[6 + c] = t.lines.table[c, -1 - code], 0.0, 0.0
         return
     i = code >> 1
-    k = t.members[SLOT, i]
+    k = t.factor.slot[i]
     flip = 1.0
     if k >= 0:
         for c in range(3):
-            out[c], out[3 + c] = t.column[ALPHA_HI, c, k], t.column[ALPHA_LO, c, k]
-            out[6 + c] = t.column[RHO, 0, k] * t.bound[ETA_DD, c]
+            out[c], out[3 + c] = t.maps.alpha_hi[c, k], t.maps.alpha_lo[c, k]
+            out[6 + c] = t.factor.rho[k] * t.maps.eta_dd[c]
         if code & 1 == 1:
             flip = -1.0
-            c = t.axis[i]
+            c = t.data.axis[i]
             w, w_lo = weight_dd(t, i)
             out[c], out[3 + c] = dd_add(-w, -w_lo, out[c], out[3 + c])
             out[6 + c] += UNIT_DD * w
-    elif t.facet.n_margin == t.rank - 1:
+    elif t.facet.n_margin == t.data.rank - 1:
         _pencil_line_dd(t, i, out)
     else:
         _score_line_dd(t, i, out)
@@ -325,23 +292,23 @@ def line_derivative(t, code, out):
     if code < 0:
         return
     i = code >> 1
-    k = t.members[SLOT, i]
-    derivative = t.column[BETA_DERIVATIVE]
+    k = t.factor.slot[i]
+    derivative = t.maps.beta_derivative
     if k >= 0:
         for c in range(3):
-            out[c] = t.column[ALPHA_DERIVATIVE, c, k]
+            out[c] = t.maps.alpha_derivative[c, k]
         if code & 1 == 1:
-            out[t.axis[i]] -= t.point[WEIGHT_LO, i]
-    elif t.facet.n_margin == t.rank - 1:
-        u = t.column[BETA, U]
-        s = dot(t.rows[i], u)
+            out[t.data.axis[i]] -= t.data.weight_jitter[i]
+    elif t.facet.n_margin == t.data.rank - 1:
+        u = t.maps.beta[U]
+        s = dot(t.data.rows[i], u)
         for c in range(2):
-            out[c] = s * dot(u, t.pull[DERIVATIVE, c])
-        out[2] = (dot(t.rows[i], derivative[L]) - t.point[TARGET_LO, i]) * t.bound[LENGTH, U] ** 2
+            out[c] = s * dot(u, t.pull.derivative[c])
+        out[2] = (dot(t.data.rows[i], derivative[L]) - t.data.target_jitter[i]) * t.maps.length[U] ** 2
     else:
         for c in range(3):
-            out[c] = dot(t.rows[i], derivative[c])
-        out[2] -= t.point[TARGET_LO, i]
+            out[c] = dot(t.data.rows[i], derivative[c])
+        out[2] -= t.data.target_jitter[i]
     if (k >= 0 and code & 1 == 1) or (k < 0 and t.state[i] != OUTSIDE):
         for c in range(3):
             out[c] = -out[c]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from scipy.spatial import cKDTree
 
 from svmatlas.engine.canonical import Canonical
-from svmatlas.engine.compiled import entry, kernel, owner
+from svmatlas.engine.compiled import entry, kernel, kernel_alloc
 from svmatlas.engine.doubledouble import two_prod
 from svmatlas.engine.mesh import Mesh
 
@@ -102,7 +102,7 @@ def _behind(edges, edge_facets, place, f):
     return edge_facets[edges[place], 1] if g == f else g
 
 
-@owner
+@kernel_alloc
 def _lowest(vertices, at, corners, edges, edge_facets, facet, f, c):
     """The piece of the lowest facet that holds c, among f and those behind edges that c lies on, and so on."""
     held = np.empty(8, np.int64)

@@ -5,30 +5,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.engine.compiled import caller
+from svmatlas.engine.compiled import entry_noalloc
 from svmatlas.engine.exact import ExactFacet, ExactProblem
 from svmatlas.engine.facet import drift_of, take_up
 from svmatlas.engine.refinement import refine
-from svmatlas.engine.workspace import (
-    ALPHA,
-    ALPHA_HI,
-    BETA,
-    BETA_HI,
-    ETA,
-    ETA_DD,
-    LENGTH,
-    MEMBER,
-    RHO,
-    Data,
-    Region,
-    make_space,
-    make_task,
-)
+from svmatlas.engine.workspace import Data, Region, make_space, make_task
 
 Floats = npt.NDArray[np.float64]
 
 
-@caller
+@entry_noalloc
 def _affine_maps(data, region, space, states, drift, jitter, accuracy, alpha, beta, hopeless):
     task = make_task(data, region, space)
     task.jitter = jitter
@@ -38,23 +24,26 @@ def _affine_maps(data, region, space, states, drift, jitter, accuracy, alpha, be
         hopeless[f] = task.facet.refined == -1
         bad = False
         for c in range(3):
-            bad = bad or task.bound[ETA, c] > accuracy * task.bound[LENGTH, c]
+            bad = bad or task.maps.eta[c] > accuracy * task.maps.length[c]
             for j in range(task.facet.n_margin):
-                bad = bad or task.column[RHO, 0, j] * task.bound[ETA, c] > accuracy * abs(task.column[ALPHA, c, j])
-        from_alpha, from_beta, level = ALPHA, BETA, ETA
-        if bad and not hopeless[f]:
+                bad = bad or task.factor.rho[j] * task.maps.eta[c] > accuracy * abs(task.maps.alpha[c, j])
+        maps = task.maps
+        refined = bad and not hopeless[f]
+        if refined:
             refine(task)
-            from_alpha, from_beta, level = ALPHA_HI, BETA_HI, ETA_DD
+        from_alpha, from_beta, eta = (
+            (maps.alpha_hi, maps.beta_hi, maps.eta_dd) if refined else (maps.alpha, maps.beta, maps.eta)
+        )
         for c in range(3):
-            error = task.bound[level, c]
+            error = eta[c]
             for j in range(beta.shape[2]):
-                b = task.column[from_beta, c, j]
+                b = from_beta[c, j]
                 if abs(b) > error:
                     beta[f, c, j] = b
             for j in range(task.facet.n_margin):
-                a = task.column[from_alpha, c, j]
-                if abs(a) > task.column[RHO, 0, j] * error:
-                    alpha[f, c, task.members[MEMBER, j]] = a
+                a = from_alpha[c, j]
+                if abs(a) > task.factor.rho[j] * error:
+                    alpha[f, c, task.factor.member[j]] = a
 
 
 def affine_maps(

@@ -18,7 +18,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from svmatlas.engine.arena import CROWDED, FAR, OPEN, TIE, UNSURE, facet_of, states_of
-from svmatlas.engine.compiled import caller, entry, kernel, owner
+from svmatlas.engine.compiled import entry, entry_noalloc, kernel, kernel_alloc
 from svmatlas.engine.names import corner_of_triangle, key_of, number_names
 from svmatlas.engine.tie_test import THIN, is_far, is_suspect
 from svmatlas.engine.tile import Engine, Facets
@@ -79,9 +79,9 @@ class Joiner:
         self.root = -1  # number of a piece of the facet of the start
         self.first: tuple[int, Facets] | None = None  # the first tile, and the number of its first facet
         self.at, self.kind = _Growing(np.zeros(1, dtype=np.intp)), _Growing(np.empty(0, dtype=np.int8))
-        self.place = _Growing(np.empty((0, 3), dtype=np.int32))  # by the names below
+        self.place = _Growing(np.empty(0, PLACE))
         self.corner = _Growing(np.empty((0, 3)))
-        self.around = _Growing(np.empty((0, 3), dtype=np.int32))  # of each vertex, by the names below
+        self.around = _Growing(np.empty(0, AROUND))  # of each vertex
         self.cut: list[tuple[Ints, Words]] = []  # numbers and keys of facets that were cut
         self.shared: list[tuple[Ints, Words]] = []  # numbers and names of vertices that other tiles may have too
         self.loose: list[Ints] = []  # places where these are named
@@ -184,12 +184,15 @@ class Joiner:
 PART = 256
 """Facets that are judged at once: some milliseconds, or in high dimensions 0.1 s."""
 
-CODE, VERTEX, BEHIND = range(3)
-"""Of a place: the code of the edge, the vertex at its end, the facet behind it."""
+PLACE = np.dtype((np.record, [("code", np.int32), ("vertex", np.int32), ("behind", np.int32)]))
+"""The code of an edge of a facet, the vertex at its end, the facet behind it."""
 
-FACETS, COUNT, NUMBER = range(3)
+AROUND = np.dtype((np.record, [("facets", np.int32), ("count", np.int32), ("number", np.int32)]))
 """Around a vertex: the XOR of the numbers of its facets; how many they are, FAR_OUT less if any number may be; its own number
 in the end, -1 before."""
+
+Places = npt.NDArray[np.void]
+"""Arrays of PLACE or AROUND."""
 
 FAR_OUT = 2**30
 """More than there are facets around any vertex."""
@@ -203,17 +206,19 @@ class _Walk(NamedTuple):
     flips: Int32  # (n, 2) the codes crossed to them
     edge_at: Ints  # where the edges that each of them numbers begin
     vertex: Int32  # the vertices by their numbers
-    counts: Ints  # by the names below
+    counts: npt.NDArray[np.void]  # (1,) see WALKED
 
 
-NAMED, WALKED, SEEN = range(3)
+WALKED = np.dtype((np.record, [("n_named", np.int64), ("n_walked", np.int64), ("n_seen", np.int64)]))
 """So many facets are named, and gone through; so many vertices are seen."""
 
 STRIDE = 2**13
 """Facets that are gone through before they are put down: what they need stays in the cache."""
 
 
-def number_all(pool: Executor, root: int, at: Ints, place: Int32, around: Int32, corner: Floats) -> tuple[Int32, Mesh, Int32]:
+def number_all(
+    pool: Executor, root: int, at: Ints, place: Places, around: Places, corner: Floats
+) -> tuple[Int32, Mesh, Int32]:
     """Facets, edges and vertices in the order of the layers from the root on: the facets, the mesh, and codes from parents.
 
     What the walk finds is put down at once, by other threads if there are any.
@@ -225,26 +230,26 @@ def number_all(pool: Executor, root: int, at: Ints, place: Int32, around: Int32,
     n, n_places, n_vertices = at.size - 1, len(place), len(around)
     walk = _Walk(
         np.full(n, -1, dtype=np.int32), room(n), room(n, 2), np.zeros(n + 1, dtype=np.intp), room(n_vertices),
-        np.zeros(3, np.intp),
+        np.zeros(1, WALKED),
     )  # fmt: skip
     mesh = Mesh(
         np.empty((n_vertices, 3)), room(n_places), room(n_places, 2), room(n_places, 2), room(n), room(n),
         np.zeros(n + 1, dtype=np.intp), room(n_places), room(n_places),
     )  # fmt: skip
-    counts, futures = walk.counts, []
+    counts, futures = walk.counts[0], []
 
     def go_on() -> None:
-        while counts[WALKED] < max(1, counts[NAMED]):
-            f, v = int(counts[WALKED]), int(counts[SEEN])
+        while counts.n_walked < max(1, counts.n_named):
+            f, v = int(counts.n_walked), int(counts.n_seen)
             _walk_layers(root, f + STRIDE, at, place, around, walk, mesh)
-            which = (f, int(counts[WALKED])), (v, int(counts[SEEN]))
+            which = (f, int(counts.n_walked)), (v, int(counts.n_seen))
             futures.append(pool.submit(_put_down, which, at, place, around, corner, walk, mesh))
 
     pool.submit(go_on).result()  # in a thread of the pool, so that no more threads work than there are in it
     for future in futures:
         future.result()
-    n, n_places, n_edges = int(counts[WALKED]), int(mesh.facet_at[counts[WALKED]]), int(walk.edge_at[counts[WALKED]])
-    sizes = int(counts[SEEN]), n_edges, n_edges, n_edges, n, n, n + 1, n_places, n_places
+    n, n_places, n_edges = int(counts.n_walked), int(mesh.facet_at[counts.n_walked]), int(walk.edge_at[counts.n_walked])
+    sizes = int(counts.n_seen), n_edges, n_edges, n_edges, n, n, n + 1, n_places, n_places
     arrays: list[Any] = list(mesh)
     return walk.facet[:n], Mesh._make(array[:size] for array, size in zip(arrays, sizes, strict=True)), walk.flips[:n]
 
@@ -301,13 +306,13 @@ def _sort(number, counts):
 def _take(at, code, vertex, neighbour, corner, n_vertices, n_facets, place, around):
     """The places of a tile, where so many vertices and facets are already, and what is around its vertices."""
     for v in range(corner.shape[0]):
-        around[v, FACETS], around[v, COUNT], around[v, NUMBER] = 0, -FAR_OUT if is_far_out(corner, v) else 0, -1
+        around[v].facets, around[v].count, around[v].number = 0, -FAR_OUT if is_far_out(corner, v) else 0, -1
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
-            place[k, CODE], place[k, VERTEX] = code[k], vertex[k] + n_vertices
-            place[k, BEHIND] = neighbour[k] + n_facets if neighbour[k] >= 0 else neighbour[k]
-            around[vertex[k], FACETS] ^= f + n_facets
-            around[vertex[k], COUNT] += 1
+            place[k].code, place[k].vertex = code[k], vertex[k] + n_vertices
+            place[k].behind = neighbour[k] + n_facets if neighbour[k] >= 0 else neighbour[k]
+            around[vertex[k]].facets ^= f + n_facets
+            around[vertex[k]].count += 1
 
 
 @entry
@@ -360,13 +365,13 @@ def _stitch(counts, order, at, place, corner):
             while links + at[piece + 1] - at[piece] + 3 > edge.size:
                 edge, following, used = _longer(edge), _longer(following), _longer(used)
             for k in range(at[piece], at[piece + 1]):
-                a = np.int64(place[k, CODE])
-                b = np.int64(place[k + 1 if k + 1 < at[piece + 1] else at[piece], CODE])
+                a = np.int64(place[k].code)
+                b = np.int64(place[k + 1 if k + 1 < at[piece + 1] else at[piece]].code)
                 if a > CUT_CODE and b > CUT_CODE:
                     edge[links], following[links], used[links] = a, b, k
                     links += 1
                     continue
-                c = corner_of_triangle(corner[place[k, VERTEX]])
+                c = corner_of_triangle(corner[place[k].vertex])
                 if c >= 0 and a > CUT_CODE:
                     ends[c], spare[c] = a, k
                 if c >= 0 and b > CUT_CODE:
@@ -400,82 +405,82 @@ def _mend(n_pieces, cut, shared, loose, now, one, at, corner, place, around):
     """Whole facets, from number n_pieces on, and one of all vertices that are the same take the place of pieces and others."""
     for f in cut:
         for k in range(at[f], at[f + 1]):
-            v = place[k, VERTEX]
-            around[v, FACETS] ^= f
-            around[v, COUNT] -= 1
+            v = place[k].vertex
+            around[v].facets ^= f
+            around[v].count -= 1
     for v in shared:
         if one[v] != v:
-            around[one[v], FACETS] ^= around[v, FACETS]
-            around[one[v], COUNT] += around[v, COUNT] + (FAR_OUT if is_far_out(corner, v) else 0)
+            around[one[v]].facets ^= around[v].facets
+            around[one[v]].count += around[v].count + (FAR_OUT if is_far_out(corner, v) else 0)
     for k in loose:
         _bring_up_to_date(k, now, one, place)
     for f in range(n_pieces, now.size):
         for k in range(at[f], at[f + 1]):
             _bring_up_to_date(k, now, one, place)
-            v = place[k, VERTEX]
-            around[v, FACETS] ^= f
-            around[v, COUNT] += 1
+            v = place[k].vertex
+            around[v].facets ^= f
+            around[v].count += 1
 
 
 @kernel
 def _bring_up_to_date(k, now, one, place):
     """Vertex and neighbour of a place."""
-    behind, place[k, VERTEX] = place[k, BEHIND], one[place[k, VERTEX]]
+    behind, place[k].vertex = place[k].behind, one[place[k].vertex]
     if behind >= 0:
-        place[k, BEHIND] = now[behind] if now[behind] >= 0 else OPEN
+        place[k].behind = now[behind] if now[behind] >= 0 else OPEN
 
 
-@caller
+@entry_noalloc
 def _walk_layers(root, end, at, place, around, walk, mesh):
     """Go on through the facets in the order of their layers, as the four steps of layers.py name them, up to that number.
 
     A facet names those behind its edges, and those opposite to its vertices: the one of the facets around a vertex which is
     neither the facet nor a neighbour.
     """
-    counts, number = walk.counts, walk.number
-    if counts[NAMED] == 0:
+    counts, number = walk.counts[0], walk.number
+    if counts.n_named == 0:
         _name(root, -1, -1, -1, at, walk, mesh)
-    f, v = counts[WALKED], counts[SEEN]
-    while f < min(end, counts[NAMED]):
+    f, v = counts.n_walked, counts.n_seen
+    while f < min(end, counts.n_named):
         g = walk.facet[f]
         first, end_of, n_new = at[g], at[g + 1], 0
         for k in range(first, end_of):
-            h = place[k, BEHIND]
+            h = place[k].behind
             if h >= 0 and number[h] < 0:
-                _name(h, f, place[k, CODE], -1, at, walk, mesh)
+                _name(h, f, place[k].code, -1, at, walk, mesh)
             n_new += h < 0 or number[h] > f
         walk.edge_at[f + 1] = walk.edge_at[f] + n_new
         for k in range(first, end_of):
-            w = place[k, VERTEX]
-            if around[w, NUMBER] < 0:
-                around[w, NUMBER], walk.vertex[v] = v, w
+            w = place[k].vertex
+            if around[w].number < 0:
+                around[w].number, walk.vertex[v] = v, w
                 v += 1
             following = k + 1 if k + 1 < end_of else first
-            h, others = around[w, FACETS] ^ g, around[w, COUNT] - 1
-            for other in (place[k, BEHIND], place[following, BEHIND]):
+            h, others = around[w].facets ^ g, around[w].count - 1
+            for other in (place[k].behind, place[following].behind):
                 if other >= 0:
                     h ^= other
                     others -= 1
             if others == 1 and number[h] < 0:
-                a, b = place[k, CODE], place[following, CODE]
+                a, b = place[k].code, place[following].code
                 both = a >= 0 and b >= 0
                 _name(h, f, a if both else max(a, b), b if both else max(a, b) ^ 1, at, walk, mesh)
         f += 1
-    counts[WALKED], counts[SEEN] = f, v
+    counts.n_walked, counts.n_seen = f, v
 
 
 @kernel
 def _name(h, parent, a, b, at, walk, mesh):
     """Give facet h the next number; it is reached from its parent by one code or two."""
-    n = walk.counts[NAMED]
+    n = walk.counts[0].n_named
     walk.number[h], walk.facet[n], mesh.facet_parent[n] = n, h, parent
     mesh.facet_layer[n] = mesh.facet_layer[parent] + 1 if parent >= 0 else 0
     walk.flips[n, 0], walk.flips[n, 1] = a, b
     mesh.facet_at[n + 1] = mesh.facet_at[n] + at[h + 1] - at[h]
-    walk.counts[NAMED] += 1
+    walk.counts[0].n_named += 1
 
 
-@caller
+@entry_noalloc
 def _put_down(which, at, place, around, corner, walk, mesh):
     """The corners of some vertices; the vertices of some facets and the edges that they number, also in the facets behind.
 
@@ -489,18 +494,18 @@ def _put_down(which, at, place, around, corner, walk, mesh):
         g, e, new = walk.facet[f], walk.edge_at[f], mesh.facet_at[f]
         first, size = at[g], at[g + 1] - at[g]
         for k in range(size):
-            vertex[new + k] = around[place[first + k, VERTEX], NUMBER]
+            vertex[new + k] = around[place[first + k].vertex].number
         for k in range(size):
-            h = place[first + k, BEHIND]
+            h = place[first + k].behind
             if h >= 0 and number[h] < f:
                 continue
-            edges[new + k], mesh.edge_code[e] = e, place[first + k, CODE]
+            edges[new + k], mesh.edge_code[e] = e, place[first + k].code
             mesh.edge_facets[e, 0], mesh.edge_facets[e, 1] = f, h
             ends[e, 0], ends[e, 1] = vertex[new + (k - 1 if k > 0 else size - 1)], vertex[new + k]
             if h >= 0:
                 mesh.edge_facets[e, 1], there = number[h], mesh.facet_at[number[h]] - at[h]
                 for j in range(at[h], at[h + 1]):
-                    if place[j, BEHIND] == g:
+                    if place[j].behind == g:
                         edges[there + j] = e
             e += 1
 
@@ -520,7 +525,7 @@ def _suspects(facets, at, corner, places):
     return out
 
 
-@owner
+@kernel_alloc
 def _longer(array):
     return np.concatenate((array, np.empty_like(array)))
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.engine.compiled import entry, kernel, owner
+from svmatlas.engine.compiled import entry, kernel, kernel_alloc
 from svmatlas.engine.predicates import FIRST
 from svmatlas.engine.workspace import MARGIN, OUTSIDE, States, Words
 
@@ -79,14 +79,14 @@ def name_vertex(task, words, key, a, b, v):
     c = corner_of_triangle(v)
     if c >= 0:
         return place(AT_CORNER, c)
-    names = task.side_name
+    names = task.region.name
     if a < 0 and b < 0:
         return place(OF_SIDES, 64 * max(names[-1 - a], names[-1 - b]) + min(names[-1 - a], names[-1 - b]))
     event, side = max(a, b), min(a, b)
     if v[2] == 0.0:
         return mix(key if side >= 0 else key ^ words[event]) ^ place(AT_INFINITY, FIRST)
     beyond = key ^ words[event]
-    far, _, _ = opposite(words, task.axis, task.side_axis, key, a, b, v)
+    far, _, _ = opposite(words, task.data.axis, task.region.axis, key, a, b, v)
     name = mix(key) + mix(beyond)
     if side >= 0:
         name += mix(key ^ words[side])
@@ -115,7 +115,7 @@ def find(table_key, key):
     return place
 
 
-@owner
+@kernel_alloc
 def numbers_of_names(names):
     """See number_names."""
     size = 8

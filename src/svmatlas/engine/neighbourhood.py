@@ -11,25 +11,13 @@ import numpy as np
 from svmatlas.engine.compiled import kernel
 from svmatlas.engine.facet import MINUS, PLUS
 from svmatlas.engine.scores import LANES, cosines, distance_from_center, weights_at
-from svmatlas.engine.workspace import (
-    AXES,
-    COSINES,
-    INSIDE,
-    JITTERS,
-    OUTSIDE,
-    PER_NORM,
-    RADIUS,
-    REAL,
-    SCRATCH,
-    SIGNS,
-    VALUES,
-)
+from svmatlas.engine.workspace import INSIDE, OUTSIDE
 
 
 @kernel
 def is_in_ball(t, l, error):
-    """Are all points but the near ones certainly on their side, with the weights in the first scratch column?"""
-    return t.facet.in_ball == 1 and distance_from_center(t, l, error) <= t.bound[REAL, RADIUS]
+    """Are all points but the near ones certainly on their side, with ``maps.weights``?"""
+    return t.facet.in_ball == 1 and distance_from_center(t, l, error) <= t.facet.radius
 
 
 @kernel
@@ -45,13 +33,13 @@ def center_ball(t, hints):
         return
     v = t.known[hints[k, 2]]
     weights_at(t, v[0], v[1], v[2])
-    near = t.facet.n_near > 0 and distance_from_center(t, v[2], 0.0) < WITHIN * t.bound[REAL, RADIUS]
-    if not near or _strays(t.state, t.fixed_state):
+    near = t.facet.n_near > 0 and distance_from_center(t, v[2], 0.0) < WITHIN * t.facet.radius
+    if not near or _strays(t.state, t.ball.fixed_state):
         _make_ball(t, v[2])
-        if t.n_near_wanted == 0 or _strays(t.state, t.fixed_state):
+        if t.n_near_wanted == 0 or _strays(t.state, t.ball.fixed_state):
             return
     t.facet.in_ball = 1
-    signs, state, points = t.near_single[SIGNS], t.state, t.near_points[: t.facet.n_near]
+    signs, state, points = t.near.sign, t.state, t.near.points[: t.facet.n_near]
     for place in range(points.size):
         signs[place] = MINUS if state[points[place]] == INSIDE else PLUS
 
@@ -71,24 +59,24 @@ def _strays(state, fixed):
 
 @kernel
 def _make_ball(t, l):
-    """Center the ball at the weights in the first scratch column; find the points that can change their set in it."""
-    center, rest, inverse, size = t.ball_center, t.single[COSINES], t.single[PER_NORM], t.state.size
-    slack = t.single[VALUES, :size]
+    """Center the ball at ``maps.weights``; find the points that can change their set in it."""
+    center, rest, inverse, size = t.ball.center, t.single.cosine, t.single.per_norm, t.state.size
+    slack = t.single.value[:size]
     for j in range(center.size):
-        center[j] = t.column[SCRATCH, 0, j] / l
-    length = cosines(t, t.unit, center, rest[:size])
-    per_unit, rounding = np.float32(length), np.float32(GROWN * (t.columns.shape[0] + 12) * UNIT_32 * length)
+        center[j] = t.maps.weights[j] / l
+    length = cosines(t, t.single, center, rest[:size])
+    per_unit, rounding = np.float32(length), np.float32(GROWN * (t.data.columns.shape[0] + 12) * UNIT_32 * length)
     for i in range(size):
         rest[i] = per_unit * rest[i] - inverse[i]
     for i in range(size):
         slack[i] = abs(rest[i]) - np.float32(16.0 * UNIT_32) * inverse[i] - rounding
-    if t.bound[REAL, RADIUS] == 0.0:
-        t.bound[REAL, RADIUS] = _choose_radius(slack, t.n_near_wanted)
-    if t.bound[REAL, RADIUS] == 0.0:
+    if t.facet.radius == 0.0:
+        t.facet.radius = _choose_radius(slack, t.n_near_wanted)
+    if t.facet.radius == 0.0:
         t.n_near_wanted = 0
         return
-    reach = np.float32(GROWN * t.bound[REAL, RADIUS])
-    n, fixed, points, slot = 0, t.fixed_state, t.near_points, t.near_slot
+    reach = np.float32(GROWN * t.facet.radius)
+    n, fixed, points, slot = 0, t.ball.fixed_state, t.near.points, t.near.slot
     for i in range(size):
         far = slack[i] > reach
         fixed[i] = (OUTSIDE if rest[i] > 0 else INSIDE) if far else -1
@@ -103,10 +91,12 @@ def _make_ball(t, l):
     slot[:] = -1
     for place in range(n):
         slot[points[place]] = place
-    for row in range(t.unit.shape[0]):
-        _pick(t.unit[row], points[:n], t.near_unit[row])
-    for row in (PER_NORM, JITTERS, AXES):
-        _pick(t.single[row], points[:n], t.near_single[row])
+    single, near = t.single, t.near
+    for row in range(single.unit.shape[0]):
+        _pick(single.unit[row], points[:n], near.unit[row])
+    _pick(single.per_norm, points[:n], near.per_norm)
+    _pick(single.jitter, points[:n], near.jitter)
+    _pick(single.axis, points[:n], near.axis)
     t.facet.n_near = n
 
 

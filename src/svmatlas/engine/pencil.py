@@ -18,33 +18,7 @@ from svmatlas.engine.mersenne import normal_to
 from svmatlas.engine.neighbourhood import GROWN, UNIT_32, is_in_ball
 from svmatlas.engine.predicates import ASK_PENCIL, ask, minor_dd
 from svmatlas.engine.scores import cosines, fill_score, weights_at
-from svmatlas.engine.workspace import (
-    AXES,
-    BETA,
-    BETA_DERIVATIVE,
-    COSINES,
-    DERIVATIVES,
-    ERRORS,
-    ETA,
-    ETA_DERIVATIVE,
-    FOLDED,
-    INSIDE,
-    JITTERS,
-    LENGTH,
-    MEMBER,
-    NORM,
-    OUTSIDE,
-    PER_NORM,
-    PER_SLOPE,
-    REAL,
-    SIGNS,
-    SLOPES,
-    SLOT,
-    VALUES,
-    L,
-    P,
-    U,
-)
+from svmatlas.engine.workspace import INSIDE, OUTSIDE, L, P, U
 from svmatlas.engine.zeros import UNKNOWN, is_spanned
 
 
@@ -76,19 +50,19 @@ def _is_flat(t):
 
 @kernel
 def _bound_listed(t, refined):
-    """For each listed point the interval of v_i - v0, v_i = n_i / s_i, and the side: 0 lower, 1 upper; into ``exact``.
+    """For each listed point the interval of v_i - v0, v_i = n_i / s_i, and the side: 0 lower, 1 upper; into ``interval``.
 
     n_i, which is all jitter where the data are tied, is taken from doubles, from the anchor (v0 as there, else 0) or from
     double-double. Where the side is not known (-1): n_i, the largest |s_i| and the error of n_i instead.
     """
-    state, axis, score, out, listed, norms = t.state, t.axis, t.score, t.exact, t.listed, t.point[NORM]
-    tiny = (t.columns.shape[0] + 2) * UNIT
+    state, axis, score, out, listed, norms = t.state, t.data.axis, t.lines.score, t.lines.interval, t.lines.listed, t.data.norm
+    tiny = (t.data.columns.shape[0] + 2) * UNIT
     anchor = t.facet.anchor_axis
     origin, shift = 0.0, 0.0
     if anchor >= 0:
         origin, shift = pencil_origin(t)
-    es_norm = t.bound[ETA, U] + tiny * t.bound[LENGTH, U]
-    en_norm = t.bound[ETA, L] + tiny * t.bound[LENGTH, L]
+    es_norm = t.maps.eta[U] + tiny * t.maps.length[U]
+    en_norm = t.maps.eta[L] + tiny * t.maps.length[L]
     for k in range(t.polygon.n_listed):
         i = listed[k] >> 1
         fill_score(t, i)
@@ -115,7 +89,7 @@ def _bound_listed(t, refined):
 def _narrow(t, refined):
     """Keep of the listed points those that can have the tightest bound on a side; returns how many for each, and unsure."""
     reach = _bound_listed(t, refined)
-    interval, listed, count = t.exact, t.listed, t.polygon.n_listed
+    interval, listed, count = t.lines.interval, t.lines.listed, t.polygon.n_listed
     lower, upper = -np.inf, np.inf
     for n in range(count):
         if interval[n, 3] == 0:
@@ -141,42 +115,37 @@ def _narrow(t, refined):
 
 
 @kernel
-def _bound_all(t, unit, single, where, n):
-    """The bounds of ``_bound_listed`` for the first n of some points, in single precision: VALUES and ERRORS.
+def _bound_all(t, single, n):
+    """The bounds of ``_bound_listed`` for the first n of some points, in single precision: ``value`` and ``error``.
 
     They are with n_i / |s_i| in place of v_i, so upper bounds are negated, and the tightest is the largest. The unit is
     |Beta_l| / |u|. Returns |s_i| / |x_i||u| from which on the side is certain.
     """
-    d = t.columns.shape[0]
-    slope, per_slope, rest, inverse = single[SLOPES, :n], single[PER_SLOPE], single[COSINES, :n], single[PER_NORM]
-    signs, value, error = single[SIGNS], single[VALUES], single[ERRORS]
-    length_u, length = cosines(t, unit, t.column[BETA, U], slope), cosines(t, unit, t.column[BETA, L], rest)
+    d = t.data.columns.shape[0]
+    slope, per_slope, rest, inverse = single.slope[:n], single.per_slope, single.cosine[:n], single.per_norm
+    signs, value, error = single.sign, single.value, single.error
+    length_u, length = cosines(t, single, t.maps.beta[U], slope), cosines(t, single, t.maps.beta[L], rest)
     for i in range(n):
         per_slope[i] = ONE / abs(slope[i])
     tiny, own = (d + 2) * UNIT, (d + 8) * UNIT_32
-    es = np.float32(GROWN * (own + t.bound[ETA, U] / length_u + tiny))
-    e = np.float32(GROWN * (own + t.bound[ETA, L] / length + tiny))
+    es = np.float32(GROWN * (own + t.maps.eta[U] / length_u + tiny))
+    e = np.float32(GROWN * (own + t.maps.eta[L] / length + tiny))
     _value_all(per_slope[:n], rest, signs, inverse, np.float32(1.0 / length), value)
     _error_all(per_slope[:n], inverse, value, es, e, np.float32(GROWN * 8.0 * UNIT_32 / length), error)
     if t.facet.anchor_axis >= 0:
-        derivative, jitter, axis, anchor = (
-            single[DERIVATIVES, :n],
-            single[JITTERS],
-            single[AXES],
-            np.float32(t.facet.anchor_axis),
-        )
+        derivative, jitter, axis, anchor = single.derivative[:n], single.jitter, single.axis, np.float32(t.facet.anchor_axis)
         origin, shift = pencil_origin(t)
         ratio = length_u / length
         v0, e0 = np.float32(origin * ratio), np.float32(GROWN * (shift + 8.0 * UNIT_32 * abs(origin)) * ratio)
-        length_s = cosines(t, unit, t.column[BETA_DERIVATIVE, L], derivative)
+        length_s = cosines(t, single, t.maps.beta_derivative[L], derivative)
         scale, per_derivative = np.float32(length_s / length), np.float32(1.0 / length_s)
-        e = np.float32(GROWN * (own + t.bound[REAL, ETA_DERIVATIVE] / length_s + tiny))
+        e = np.float32(GROWN * (own + t.facet.anchor_eta / length_s + tiny))
         for i in range(n):
             value[i] -= v0 * signs[i] * (ONE if slope[i] > 0 else -ONE)
         _value_tied(per_slope, derivative, signs, jitter, axis, anchor, per_derivative, scale, value)
         _error_tied(per_slope[:n], jitter, axis, anchor, per_derivative, scale, value, es, e, e0, error)
     for k in range(t.facet.n_margin):
-        i = where[t.members[MEMBER, k]]
+        i = single.slot[t.factor.member[k]]
         if 0 <= i < n:
             slope[i], value[i], error[i] = 1.0, -HUGE, 0.0
     return np.float32(4.0) * es
@@ -249,11 +218,11 @@ def _largest_low(slope, signs, value, error, least, side, out):
 
 
 @kernel
-def _list_tight(t, unit, single, points, slot, n):
+def _list_tight(t, single, n):
     """List those of the first n of some points whose bounds may be the tightest, or whose side is not certain."""
-    least = _bound_all(t, unit, single, slot, n)
-    slope, signs, value, error = single[SLOPES, :n], single[SIGNS], single[VALUES], single[ERRORS]
-    beyond = single[FOLDED, :n]
+    least, points = _bound_all(t, single, n), single.points
+    slope, signs, value, error = single.slope[:n], single.sign, single.value, single.error
+    beyond = single.folded[:n]
     lower = _largest_low(slope, signs, value, error, least, ONE, beyond)
     upper = _largest_low(slope, signs, value, error, least, -ONE, beyond)
     for i in range(n):
@@ -265,7 +234,7 @@ def _list_tight(t, unit, single, points, slot, n):
         if beyond[first] > 0:
             for i in range(first, n, BLOCK):
                 loose = value[i] + error[i] - (lower if signs[i] * slope[i] > 0 else upper) < 0
-                if not (loose and abs(slope[i]) > least) and t.members[SLOT, points[i]] < 0:
+                if not (loose and abs(slope[i]) > least) and t.factor.slot[points[i]] < 0:
                     list_line(t, 2 * points[i] + (0 if t.state[points[i]] == OUTSIDE else 1))
 
 
@@ -296,7 +265,7 @@ def _tightest_dd(t):
     reach = 0.0
     for step in range(2):  # first the points with a certain side, then the others against what these allow
         for n in range(t.polygon.n_listed):
-            code = t.listed[n]
+            code = t.lines.listed[n]
             s, _, es, c, _, ec = pencil_dd(t, code >> 1)
             if abs(s) > es:
                 side = 0 if (s > 0) == (code & 1 == 0) else 1
@@ -312,7 +281,7 @@ def _tightest_dd(t):
     if best[0] < 0 or best[1] < 0:
         reach = np.inf
     for n in range(t.polygon.n_listed):
-        s, _, es, c, _, ec = pencil_dd(t, t.listed[n] >> 1)
+        s, _, es, c, _, ec = pencil_dd(t, t.lines.listed[n] >> 1)
         if not abs(s) > es and not reach * (abs(s) + es) < abs(c) - ec:
             return False
     return True
@@ -322,13 +291,12 @@ def _tightest_dd(t):
 def _drop_spanned(t):
     """Leave out listed points whose rows lie in the span of M: s_i is zero. False if it is not known which these are."""
     size, count = t.facet.n_margin, t.polygon.n_listed
-    vector = t.residue[t.residue.shape[0] - 1]
-    if not normal_to(t.rows, t.members[MEMBER, :size], t.residue, t.pivot, vector):
+    if not normal_to(t.data.rows, t.factor.member[:size], t.modular.echelon, t.modular.pivot, t.modular.normal):
         return False
     kept = 0
     for n in range(count):
-        if not is_spanned(t, t.listed[n] >> 1):
-            t.listed[kept] = t.listed[n]
+        if not is_spanned(t, t.lines.listed[n] >> 1):
+            t.lines.listed[kept] = t.lines.listed[n]
             kept += 1
     t.polygon.n_listed = kept
     t.polygon.n_zero += count - kept
@@ -361,10 +329,10 @@ def _reduce_pencil(t):
     if flat == 1:
         return CLOSED
     if t.facet.around == 1:
-        _list_tight(t, t.near_unit, t.near_single, t.near_points, t.near_slot, t.facet.n_near)
+        _list_tight(t, t.near, t.facet.n_near)
     else:
         sign_points(t)
-        _list_tight(t, t.unit, t.single, t.all_points, t.all_points, t.state.size)
+        _list_tight(t, t.single, t.state.size)
     dropped = t.polygon.n_listed > MANY_LISTED and _drop_spanned(t)
     for level in range(2 if t.facet.refined == 1 else 1):
         n_lower, n_upper, n_unsure = _narrow(t, level == 1)
@@ -377,13 +345,13 @@ def _reduce_pencil(t):
         return CLOSED
     if flat == 0 and n_unsure == 0 and n_lower <= 1 and n_upper <= 1:
         for n in range(t.polygon.n_listed):
-            i = t.listed[n] >> 1
-            t.facet.pencil[(0 if t.score[P, i] > 0 else 1)] = t.listed[n]
+            i = t.lines.listed[n] >> 1
+            t.facet.pencil[(0 if t.lines.score[P, i] > 0 else 1)] = t.lines.listed[n]
         return CLOSED
     if flat == 0 and _tightest_dd(t):
         return CLOSED
     for n in range(t.polygon.n_listed):
-        ask(t, ASK_PENCIL, t.listed[n], t.listed[n], t.listed[n])
+        ask(t, ASK_PENCIL, t.lines.listed[n], t.lines.listed[n], t.lines.listed[n])
     return ASKING
 
 
@@ -393,7 +361,7 @@ def _pencil_known(t, hints):
     first, second = NONE, NONE
     for n in range(2 * hints.shape[0]):
         k = hints[n >> 1, n & 1]
-        if k >= 0 and t.members[SLOT, k >> 1] < 0 and k != first:
+        if k >= 0 and t.factor.slot[k >> 1] < 0 and k != first:
             first, second = k, first
     if second == NONE:
         return False
@@ -421,7 +389,7 @@ def _all_in_ball(t, hints):
 def is_near(t):
     """Are all points that the pencil was not chosen from certainly on their side at all corners?"""
     for j in range(t.polygon.n_corners if t.facet.around == 1 else 0):
-        v = t.corner[0, j]
+        v = t.edges.corner[j]
         per_norm, fixed = score_error(t, v)
         weights_at(t, v[0], v[1], v[2])
         if not is_in_ball(t, v[2], per_norm + fixed / t.shortest):

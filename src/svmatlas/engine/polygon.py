@@ -31,28 +31,20 @@ from svmatlas.engine.pencil import ALL, ONLY_NEAR, find_pencil, is_near
 from svmatlas.engine.predicates import NO_CODE, value_at_corner
 from svmatlas.engine.refinement import refine
 from svmatlas.engine.tie_test import THIN, is_suspect
-from svmatlas.engine.workspace import (
-    CHECKED,
-    CODE,
-    HINT,
-    SIGN,
-    L,
-    P,
-    Q,
-)
+from svmatlas.engine.workspace import L, P, Q
 from svmatlas.engine.zeros import enter_corner, entry_of_corner, solve_words
 
 
 @kernel
 def _start(t):
     """The whole region as first polygon."""
-    n = t.sides.shape[0]
+    n = t.region.sides.shape[0]
     for j in range(n):
-        t.edge[0, CODE, j] = -1 - j
-        t.edge[0, CHECKED, j], t.edge[0, HINT, j] = 0, -1
+        t.edges.code[j] = -1 - j
+        t.edges.checked[j], t.edges.hint[j] = 0, -1
         for c in range(3):
-            t.corner[0, j, c] = t.corners[j, c]
-            t.corner[0, j, 3 + c] = 0.0
+            t.edges.corner[j, c] = t.region.corners[j, c]
+            t.edges.corner[j, 3 + c] = 0.0
     t.polygon.n_corners = n
 
 
@@ -104,11 +96,11 @@ def path_of(hints, edges, which):
 @kernel
 def _start_from(t, hints):
     """The polygon of the edges of known corners, if these are one row of edges or two, whose ends meet well in the region."""
-    path = t.edge[1, CODE]
-    n, middle, closed = path_of(hints, path, t.edge[1, SIGN])
+    path = t.clipped.code
+    n, middle, closed = path_of(hints, path, t.clipped.sign)
     if n < 3:
         return False
-    sides, v = t.sides, t.corners[0]
+    sides, v = t.region.sides, t.region.corners[0]
     turn = sides[0, 1] * sides[1, 2] * v[0] + sides[0, 2] * sides[1, 0] * v[1] + sides[0, 0] * sides[1, 1] * v[2]
     turn -= sides[0, 2] * sides[1, 1] * v[0] + sides[0, 0] * sides[1, 2] * v[1] + sides[0, 1] * sides[1, 0] * v[2]
     way = 1 if turn > 0.0 else -1  # of the sides of the region
@@ -116,7 +108,8 @@ def _start_from(t, hints):
         a, b = path[j], path[j + 1 if j + 1 < n else 0]
         if a ^ b == 1 or max(a, b) < 0:  # two bounds that meet on an axis, or a corner of the region
             return False
-        if make_corner(t, j, a, b) != way or not t.corner[1, j, 3 + _top(t.corner[1, j])] < 0.5:  # of the largest entry, 1
+        corner = t.clipped.corner[j]
+        if make_corner(t, j, a, b) != way or not corner[3 + _top(corner)] < 0.5:  # of the largest entry, 1
             return False
     if not closed and not (_is_within(t, n, n - 1) and (middle == 0 or _is_within(t, n, middle - 1))):
         return False
@@ -127,9 +120,9 @@ def _start_from(t, hints):
 @kernel
 def _is_within(t, n, j):
     """Is corner j of the new polygon, of n edges, certainly on the good side of all other edges, and within the region?"""
-    path, v = t.edge[1, CODE], t.corner[1, j]
+    path, v = t.clipped.code, t.clipped.corner[j]
     a, b = path[j], path[j + 1 if j + 1 < n else 0]
-    for k in range(n + t.sides.shape[0]):
+    for k in range(n + t.region.sides.shape[0]):
         code = path[k] if k < n else -1 - (k - n)
         if code == a or code == b:
             continue
@@ -149,7 +142,7 @@ def _top(v):
 @kernel
 def _is_edge(t, k):
     for j in range(t.polygon.n_corners):
-        if t.edge[0, CODE, j] == k:
+        if t.edges.code[j] == k:
             return True
     return False
 
@@ -159,12 +152,12 @@ def _mark(t, hints):
     """Mark the corners that are known vertices: these satisfy all lines, and another facet may know them better."""
     n = t.polygon.n_corners
     for j in range(n):
-        a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
+        a, b = t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0]
         for k in range(hints.shape[0]):
             if hints[k, 0] == a and hints[k, 1] == b:
-                t.edge[0, CHECKED, j], t.edge[0, HINT, j] = 1, k
-                if hints[k, 2] >= 0 and t.facet.refined == 0 and is_coarse(t.corner[0, j]):
-                    t.edge[0, CHECKED, j] = _take_over(t.known[hints[k, 2]], t.corner[0, j])
+                t.edges.checked[j], t.edges.hint[j] = 1, k
+                if hints[k, 2] >= 0 and t.facet.refined == 0 and is_coarse(t.edges.corner[j]):
+                    t.edges.checked[j] = _take_over(t.known[hints[k, 2]], t.edges.corner[j])
 
 
 @kernel
@@ -182,8 +175,8 @@ def _take_over(known, corner):
 def _leans_on_others(t):
     """Is the facet thin, so that it has to be told whether it is a tie, and not all of its corners its own?"""
     for j in range(t.polygon.n_corners):
-        if t.edge[0, CHECKED, j] == TAKEN:
-            return is_suspect(t.corner[0], t.polygon.n_corners, THIN)
+        if t.edges.checked[j] == TAKEN:
+            return is_suspect(t.edges.corner, t.polygon.n_corners, THIN)
     return False
 
 
@@ -191,7 +184,7 @@ def _leans_on_others(t):
 def _attempt(t, hints):
     """Close the facet with the precision that its maps have."""
     outcome = _attempt_with(t, hints, ONLY_NEAR)
-    if outcome == CLOSED and t.facet.n_margin == t.rank - 1 and not is_near(t):
+    if outcome == CLOSED and t.facet.n_margin == t.data.rank - 1 and not is_near(t):
         t.facet.reduced = 0
         t.facet.pencil[0], t.facet.pencil[1] = -1, -1
         outcome = _attempt_with(t, hints, ALL)
@@ -202,7 +195,7 @@ def _attempt(t, hints):
 def _attempt_with(t, hints, near):
     """The same with the pencil chosen from all points, or those near the known corners."""
     t.polygon.n_asked = 0
-    if t.facet.n_margin == t.rank - 1 and not find_pencil(t, hints, near):
+    if t.facet.n_margin == t.data.rank - 1 and not find_pencil(t, hints, near):
         return ASKING
     if not _start_from(t, hints):
         _start(t)
@@ -215,13 +208,13 @@ def _attempt_with(t, hints, near):
     _mark(t, hints)
     clips, j = 0, np.int64(0)
     while j < t.polygon.n_corners:
-        k = NONE if t.edge[0, CHECKED, j] != 0 else check_corner(t, j)
+        k = NONE if t.edges.checked[j] != 0 else check_corner(t, j)
         if k == NONE:
             j += 1
             continue
         j = 0
         clips += 1
-        if clips > 2 * t.edge.shape[2]:  # each line cuts once: overflow has made nonsense of the numbers
+        if clips > 2 * t.edges.code.size:  # each line cuts once: overflow has made nonsense of the numbers
             return BROKEN
         outcome = ASKING if k == ASK else clip(t, k)
         if outcome != CLOSED:
@@ -233,7 +226,7 @@ def _attempt_with(t, hints, near):
 def has_coarse(t):
     """Is a corner of the polygon known too badly?"""
     for j in range(t.polygon.n_corners):
-        if is_coarse(t.corner[0, j]):
+        if is_coarse(t.edges.corner[j]):
             return True
     return False
 
@@ -243,9 +236,9 @@ def _sharpen(t):
     """Coarse corners, and those of others, anew from the refined maps. What is zero stays so: it may be of a side cut off."""
     n = t.polygon.n_corners
     for j in range(n):
-        old, new = t.corner[0, j], t.corner[1, j]
-        if is_coarse(old) or t.edge[0, CHECKED, j] == TAKEN:
-            make_corner(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
+        old, new = t.edges.corner[j], t.clipped.corner[j]
+        if is_coarse(old) or t.edges.checked[j] == TAKEN:
+            make_corner(t, j, t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0])
             for c in range(3):
                 if old[c] != 0.0:
                     old[c], old[3 + c] = new[c], new[3 + c]
@@ -256,18 +249,18 @@ def _sharpen_tied(t):
     """Corners that are coarse even so, from what is left of their entries without coefficients of the jitter that are zero."""
     n = t.polygon.n_corners
     for j in range(n):
-        if is_coarse(t.corner[0, j]) and solve_words(t):
-            _make_tied(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
+        if is_coarse(t.edges.corner[j]) and solve_words(t):
+            _make_tied(t, j, t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0])
 
 
 @kernel
 def _make_tied(t, j, a, b):
     """The same for corner j. What double-double knows better stays, if both agree on the largest entry."""
-    old, new = t.corner[0, j], t.corner[1, j]
+    old, new = t.edges.corner[j], t.clipped.corner[j]
     enter_corner(t, a, b)
-    x, ex = entry_of_corner(t.parts[2], P)
-    y, ey = entry_of_corner(t.parts[2], Q)
-    z, ez = entry_of_corner(t.parts[2], L)
+    x, ex = entry_of_corner(t.modular.corner_parts, P)
+    y, ey = entry_of_corner(t.modular.corner_parts, Q)
+    z, ez = entry_of_corner(t.modular.corner_parts, L)
     for c, e in ((P, ex), (Q, ey), (L, ez)):
         if e == 0.0 and old[c] != 0.0:  # a zero, but not one by structure
             return
@@ -291,7 +284,7 @@ def close_facet(t, hints):
     if not solve_maps(t):
         return BROKEN
     tabulate_margin(t)
-    if t.facet.n_margin < t.rank:
+    if t.facet.n_margin < t.data.rank:
         center_ball(t, hints)
     outcome = _attempt(t, hints)
     if t.facet.refined != 0:
@@ -319,7 +312,7 @@ def trace_facet(t, n):
         refine(t)
     t.polygon.cross[0], t.polygon.n_corners = NO_CODE, n
     for j in range(n):
-        make_corner(t, j, t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0])
+        make_corner(t, j, t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0])
         for c in range(6):
-            t.corner[0, j, c] = t.corner[1, j, c]
+            t.edges.corner[j, c] = t.clipped.corner[j, c]
     return t.facet.refined == 1

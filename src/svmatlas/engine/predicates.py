@@ -22,7 +22,7 @@ import numpy as np
 from svmatlas.engine.compiled import kernel
 from svmatlas.engine.doubledouble import UNIT, UNIT_DD, dd_add, dd_mul
 from svmatlas.engine.lines import anchored_line, is_anchored, line, line_dd
-from svmatlas.engine.workspace import CODE, SLOT, L
+from svmatlas.engine.workspace import L
 from svmatlas.engine.zeros import UNKNOWN, sign_of_jitter
 
 ASK_SIGN, ASK_PENCIL = np.arange(2)
@@ -42,8 +42,8 @@ FIRST = np.int64(0)
 def is_parallel(t, code):
     """Does a line pass through the end of the pencil: a score line of it, or the line at infinity?"""
     if code < 0:
-        return t.side_axis[-1 - code] == L
-    return t.facet.n_margin == t.rank - 1 and t.members[SLOT, code >> 1] < 0
+        return t.region.axis[-1 - code] == L
+    return t.facet.n_margin == t.data.rank - 1 and t.factor.slot[code >> 1] < 0
 
 
 @kernel
@@ -65,9 +65,9 @@ def structural_points(t, code):
 @kernel
 def _on_axis(t, a, b, side):
     """Do a and b bound the same alpha, and is the side the axis where both bounds meet?"""
-    if a < 0 or b < 0 or side >= 0 or a ^ b != 1 or t.members[SLOT, a >> 1] < 0:
+    if a < 0 or b < 0 or side >= 0 or a ^ b != 1 or t.factor.slot[a >> 1] < 0:
         return False
-    return t.side_axis[-1 - side] == t.axis[a >> 1]
+    return t.region.axis[-1 - side] == t.data.axis[a >> 1]
 
 
 @kernel
@@ -90,12 +90,11 @@ def minor_dd(ah, al, bh, bl, ch, cl, dh, dl, ea, eb, ec, ed):
 
 @kernel
 def cross_dd(t, a, b):
-    """h_a x h_b in double-double, turned into the triangle, into the last row of ``exact``, unless it is there already.
+    """h_a x h_b in double-double, turned into the triangle, into ``cross``, unless it is there already.
 
     Returns whether its direction is certain.
     """
-    end = t.exact.shape[0]
-    v, x, y = t.exact[end - 1], t.exact[end - 2], t.exact[end - 3]
+    v, x, y = t.lines.cross, t.lines.pair[0], t.lines.pair[1]
     if t.polygon.cross[0] != a or t.polygon.cross[1] != b:
         line_dd(t, a, x)
         line_dd(t, b, y)
@@ -124,8 +123,7 @@ def _sign_dd(t, k, a, b):
         return UNKNOWN
     if t.facet.refined == 1:
         sure = cross_dd(t, a, b)
-        end = t.exact.shape[0]
-        v, h = t.exact[end - 1], t.exact[end - 2]
+        v, h = t.lines.cross, t.lines.pair[0]
         line_dd(t, k, h)
         s, sl, bound = 0.0, 0.0, 0.0
         for c in range(3):
@@ -186,8 +184,8 @@ def _sign_anchored(t, k, a, b):
 def ask(t, question, a, b, k):
     """Put a question for exact arithmetic on the list."""
     n = t.polygon.n_asked
-    if n < t.asked.shape[0]:
-        row = t.asked[n]
+    if n < t.lines.asked.shape[0]:
+        row = t.lines.asked[n]
         row[0], row[1], row[2], row[3] = question, a, b, k
         t.polygon.n_asked += 1
 
@@ -206,13 +204,13 @@ def value_at_corner(h0, h1, h2, e0, e1, e2, v):
 def sign_at_corner(t, k, j):
     """Sign of line k at corner j where doubles do not tell: all other levels. UNKNOWN puts the question on the list."""
     n = t.polygon.n_corners
-    a, b = t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]
+    a, b = t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0]
     if k == a or k == b or _meet(t, k, a, b):
         return 0
-    if t.corner[0, j, 2] > t.corner[0, j, 5] and _is_strip(t, k, a, b):
+    if t.edges.corner[j, 2] > t.edges.corner[j, 5] and _is_strip(t, k, a, b):
         return 1
     sign = UNKNOWN
-    if t.facet.n_margin < t.rank - 1 and is_anchored(t, k) and is_anchored(t, a) and is_anchored(t, b):
+    if t.facet.n_margin < t.data.rank - 1 and is_anchored(t, k) and is_anchored(t, a) and is_anchored(t, b):
         sign = _sign_anchored(t, k, a, b)
     if sign == UNKNOWN:
         sign = _sign_dd(t, k, a, b)

@@ -2,7 +2,8 @@
 
 Numba passes a named tuple by value, some hundred words, and its ``structref`` counts references: each use of a field is then
 an atomic addition, which took two fifths of the time of an exploration. A record is only the address of a named tuple's
-fields, in memory that the caller owns. Nothing is counted, so it must not outlive the call that made it.
+fields, in memory that the caller owns. Nothing is counted, so it must not outlive the call that made it. A named tuple among
+the fields is a record, too, at its own address.
 
 Where kernels are plain (compiled.py) it is a ``structref`` after all; where they run uncompiled, an object of Python.
 """
@@ -31,7 +32,8 @@ def make_memory() -> npt.NDArray[np.uint8]:
 
 def _make_object(fields: Any, memory: npt.NDArray[np.uint8]) -> Any:
     """A record of the fields of a named tuple."""
-    return SimpleNamespace(**fields._asdict())
+    nested = {name: _make_object(value, memory) for name, value in fields._asdict().items() if hasattr(value, "_fields")}
+    return SimpleNamespace(**fields._asdict() | nested)
 
 
 @structref.register
@@ -39,12 +41,21 @@ class _Counted(types.StructRef):
     """A record whose references are counted."""
 
 
+def _counted_type(kind):
+    """Of a record of a named tuple; other types stay."""
+    if not isinstance(kind, types.NamedTuple):
+        return types.unliteral(kind)
+    return _Counted([(name, _counted_type(field)) for name, field in zip(kind.fields, kind.types, strict=True)])
+
+
 def _make_counted(fields, memory):
     """Code that makes such a record: numba has no loop over the names of fields."""
-    kind = _Counted(list(zip(fields.fields, map(types.unliteral, fields.types), strict=True)))
-    lines = [f"    record.{name} = fields.{name}" for name in fields.fields]
+    lines = [
+        f"    record.{name} = " + (f"nest(fields.{name}, memory)" if isinstance(kind, types.NamedTuple) else f"fields.{name}")
+        for name, kind in zip(fields.fields, fields.types, strict=True)
+    ]
     code = "\n".join(["def make(fields, memory):", "    record = new(kind)", *lines, "    return record"])
-    names = {"new": structref.new, "kind": kind}
+    names = {"new": structref.new, "kind": _counted_type(fields), "nest": _make_object}
     exec(code, names)
     return names["make"]
 

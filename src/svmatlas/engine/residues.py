@@ -16,7 +16,7 @@ from operator import mul
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.engine.compiled import caller, kernel
+from svmatlas.engine.compiled import entry_noalloc, kernel
 
 Ints = npt.NDArray[np.int64]
 
@@ -179,7 +179,7 @@ def _reduce(a, p):
     return det
 
 
-@caller
+@entry_noalloc
 def _solve(limbs, primes, a, powers, out):
     """For each prime the determinant D, and N row by row, into ``out``; ``a`` and ``powers`` are room."""
     m, n = a.shape

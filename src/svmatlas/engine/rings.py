@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from svmatlas.engine.compiled import entry, kernel, owner
+from svmatlas.engine.compiled import entry, kernel, kernel_alloc
 from svmatlas.engine.workspace import Int32, Ints
 
 
@@ -58,7 +58,7 @@ class Rings(NamedTuple):
     place: Int32  # a place of the split mesh on the edge
 
 
-@owner
+@kernel_alloc
 def _angles(vertices, corner, places, starts):
     """Angles at which edges of one facet are seen from inside, in coordinates in which it is about round."""
     scale, points = np.zeros(3), np.empty((places.size, 2))
@@ -87,7 +87,7 @@ def _flat(v, scale):
     return x / (x + y + z), y / (x + y + z)
 
 
-@owner
+@kernel_alloc
 def _boundary_of(at, corner, beyond, pieces):
     """The places of some pieces that are on the boundary of their facet, and the vertices where their edges begin."""
     n = 0
@@ -101,7 +101,7 @@ def _boundary_of(at, corner, beyond, pieces):
     return places[:n].copy(), starts[:n].copy()
 
 
-@owner
+@kernel_alloc
 def _neighbours(beyond, places, length):
     """The facets behind some places in the order of the longest place of each: that place, and for all places which it is."""
     longest, which, n = np.empty(places.size, np.int64), np.empty(places.size, np.int64), 0
@@ -125,20 +125,19 @@ def _neighbours(beyond, places, length):
 @entry
 def assemble(vertices, at, corner, beyond, event, member_at, members):
     """The edges of all facets in order, from the boundaries of their pieces: see Rings."""
-    ring_at, size = np.zeros(member_at.size, np.int64), 0
-    rings = np.empty((5, corner.size), np.int32)
+    n, size = corner.size, 0
+    rings = Rings(
+        np.zeros(member_at.size, np.int64), np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.int32),
+        np.empty(n, np.int32), np.empty(n, np.int32),
+    )  # fmt: skip
     for g in range(member_at.size - 1):
         pieces = members[member_at[g] : member_at[g + 1]]
         if pieces.size == 1:
             size = _go_round(at, corner, beyond, event, pieces[0], rings, size)
         else:
             size = _gather(vertices, at, corner, beyond, event, pieces, rings, size)
-        ring_at[g + 1] = size
-    return ring_at, rings[:, :size].copy()
-
-
-BEYOND, EVENT, FIRST, LAST, PLACE = range(5)
-"""Rows of the rings: see Rings."""
+        rings.at[g + 1] = size
+    return rings, size
 
 
 @kernel
@@ -149,19 +148,19 @@ def _go_round(at, corner, beyond, event, f, rings, size):
         first, before = before, corner[k]
         if beyond[k] == NOT_AN_EDGE:
             continue
-        if size > start and rings[BEYOND, size - 1] == beyond[k] != UNEXPLORED:
-            rings[EVENT, size - 1], rings[LAST, size - 1] = SEVERAL, corner[k]
+        if size > start and rings.beyond[size - 1] == beyond[k] != UNEXPLORED:
+            rings.event[size - 1], rings.last[size - 1] = SEVERAL, corner[k]
             continue
-        rings[BEYOND, size], rings[EVENT, size], rings[PLACE, size] = beyond[k], event[k], k
-        rings[FIRST, size], rings[LAST, size] = first, corner[k]
+        rings.beyond[size], rings.event[size], rings.place[size] = beyond[k], event[k], k
+        rings.first[size], rings.last[size] = first, corner[k]
         size += 1
-    if size > start + 1 and rings[BEYOND, start] == rings[BEYOND, size - 1] != UNEXPLORED:
+    if size > start + 1 and rings.beyond[start] == rings.beyond[size - 1] != UNEXPLORED:
         size -= 1
-        rings[EVENT, start], rings[FIRST, start] = SEVERAL, rings[FIRST, size]
+        rings.event[start], rings.first[start] = SEVERAL, rings.first[size]
     return size
 
 
-@owner
+@kernel_alloc
 def _gather(vertices, at, corner, beyond, event, pieces, rings, size):
     """Append the ring of a facet of several pieces: an edge is where its longest part is seen from inside."""
     places, starts = _boundary_of(at, corner, beyond, pieces)
@@ -173,17 +172,17 @@ def _gather(vertices, at, corner, beyond, event, pieces, rings, size):
     longest, which = _neighbours(beyond, places, length)
     for n in range(longest.size):
         k = longest[n]
-        rings[BEYOND, size + n], rings[EVENT, size + n] = beyond[places[k]], event[places[k]]
-        rings[FIRST, size + n], rings[LAST, size + n], rings[PLACE, size + n] = starts[k], corner[places[k]], places[k]
+        rings.beyond[size + n], rings.event[size + n] = beyond[places[k]], event[places[k]]
+        rings.first[size + n], rings.last[size + n], rings.place[size + n] = starts[k], corner[places[k]], places[k]
     for k in range(places.size):
         n, top = size + which[k], longest[which[k]]
         if k != top:
-            rings[EVENT, n] = SEVERAL
+            rings.event[n] = SEVERAL
             a, b = vertices[starts[top]], vertices[corner[places[top]]]
-            if share_along(vertices[starts[k]], a, b) < share_along(vertices[rings[FIRST, n]], a, b):
-                rings[FIRST, n] = starts[k]
-            if share_along(vertices[corner[places[k]]], a, b) > share_along(vertices[rings[LAST, n]], a, b):
-                rings[LAST, n] = corner[places[k]]
+            if share_along(vertices[starts[k]], a, b) < share_along(vertices[rings.first[n]], a, b):
+                rings.first[n] = starts[k]
+            if share_along(vertices[corner[places[k]]], a, b) > share_along(vertices[rings.last[n]], a, b):
+                rings.last[n] = corner[places[k]]
     return size + longest.size
 
 

@@ -4,25 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.engine.compiled import kernel, sums
+from svmatlas.engine.compiled import kernel, kernel_reassoc
 from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.facet import dot, length_of
-from svmatlas.engine.workspace import (
-    BETA,
-    BETA_DERIVATIVE,
-    OUTSIDE,
-    SCRATCH,
-    STAMP,
-    TARGET_LO,
-    WEIGHTS,
-    L,
-    P,
-    Q,
-    U,
-)
+from svmatlas.engine.workspace import OUTSIDE, L, P, Q, U
 
 
-@sums
+@kernel_reassoc
 def _score(columns, beta, out):
     """x_i . beta of all points; four columns at a time, so that the sums stay in registers."""
     out[:] = 0.0
@@ -40,35 +28,35 @@ def _score(columns, beta, out):
 
 @kernel
 def fill_score(t, i):
-    """The line of a point outside M into ``t.score``, once for a facet, signed so that h.c >= 0 holds there.
+    """The line of a point outside M into ``t.lines.score``, once for a facet, signed so that h.c >= 0 holds there.
 
     With |M| = rank - 1 row P holds sign * x_i.u instead, and row Q is unused.
     """
-    if t.members[STAMP, i] == t.facet.filled:
+    if t.lines.stamp[i] == t.facet.filled:
         return
-    t.members[STAMP, i] = t.facet.filled
+    t.lines.stamp[i] = t.facet.filled
     sign = 1.0 if t.state[i] == OUTSIDE else -1.0
-    row = t.rows[i]
-    if t.facet.n_margin == t.rank - 1:
-        t.score[P, i] = sign * dot(row, t.column[BETA, U])
+    row = t.data.rows[i]
+    if t.facet.n_margin == t.data.rank - 1:
+        t.lines.score[P, i] = sign * dot(row, t.maps.beta[U])
     else:
-        t.score[P, i] = sign * dot(row, t.column[BETA, P])
-        t.score[Q, i] = sign * dot(row, t.column[BETA, Q])
-    t.score[L, i] = sign * (dot(row, t.column[BETA, L]) - (1.0 + t.jitter * t.point[TARGET_LO, i]))
+        t.lines.score[P, i] = sign * dot(row, t.maps.beta[P])
+        t.lines.score[Q, i] = sign * dot(row, t.maps.beta[Q])
+    t.lines.score[L, i] = sign * (dot(row, t.maps.beta[L]) - (1.0 + t.jitter * t.data.target_jitter[i]))
 
 
 @kernel
 def score_tied(t, v0, v1, v2, out):
     """Scores at costs v with S in place of Beta_l (see Anchored facets)."""
-    beta = t.column[SCRATCH, 0]
-    _combine(t.column[BETA, P], t.column[BETA, Q], t.column[BETA_DERIVATIVE, L], v0, v1, v2, beta)
-    _score(t.columns, beta, out)
+    beta = t.maps.weights
+    _combine(t.maps.beta[P], t.maps.beta[Q], t.maps.beta_derivative[L], v0, v1, v2, beta)
+    _score(t.data.columns, beta, out)
 
 
 @kernel
 def weights_at(t, v0, v1, v2):
-    """Weights l beta at costs v into the first scratch column."""
-    _combine(t.column[BETA, P], t.column[BETA, Q], t.column[BETA, L], v0, v1, v2, t.column[SCRATCH, 0])
+    """Weights l beta at costs v into ``maps.weights``."""
+    _combine(t.maps.beta[P], t.maps.beta[Q], t.maps.beta[L], v0, v1, v2, t.maps.weights)
 
 
 @kernel
@@ -79,15 +67,15 @@ def _combine(a, b, c, x, y, z, out):
 
 @kernel
 def distance_from_center(t, l, error):
-    """Distance of the weights beta from the center of the ball, if l beta is in the first scratch column.
+    """Distance of the weights beta from the center of the ball, if l beta is in ``maps.weights``.
 
     ``error`` bounds the error of the score of a point, relative to its length.
     """
-    square = _square_apart(t.column[SCRATCH, 0], t.ball_center, l)
-    return ((1.0 + 2.0 * t.ball_center.size * UNIT) * np.sqrt(square) + 2.0 * error) / l if l > 0.0 else np.inf
+    square = _square_apart(t.maps.weights, t.ball.center, l)
+    return ((1.0 + 2.0 * t.ball.center.size * UNIT) * np.sqrt(square) + 2.0 * error) / l if l > 0.0 else np.inf
 
 
-@sums
+@kernel_reassoc
 def _square_apart(beta, center, l):
     """Square of the distance of two vectors, of which the second is to be multiplied."""
     s = 0.0
@@ -103,28 +91,28 @@ LANES = 32
 
 @kernel
 def score_all(t, out):
-    """Scores of all points with the weights in the first scratch column."""
-    _score(t.columns, t.column[SCRATCH, 0], out)
+    """Scores of all points with ``maps.weights``."""
+    _score(t.data.columns, t.maps.weights, out)
 
 
 @kernel
 def score_one(t, i):
     """Score of a point with these weights."""
-    return dot(t.rows[i], t.column[SCRATCH, 0])
+    return dot(t.data.rows[i], t.maps.weights)
 
 
 @kernel
-def cosines(t, unit, beta, out):
+def cosines(t, single, beta, out):
     """Cosines of the first of some points with some weights, in single precision; returns the length of the weights."""
-    weights, length = t.single[WEIGHTS], length_of(beta)
+    weights, length = t.single.weights, length_of(beta)
     scale = 1.0 / length
-    for j in range(t.columns.shape[0]):
+    for j in range(t.data.columns.shape[0]):
         weights[j] = beta[j] * scale
-    _score_32(unit, weights, out)
+    _score_32(single.unit, weights, out)
     return length
 
 
-@sums
+@kernel_reassoc
 def _score_32(unit, weights, out):
     """As _score, in single precision."""
     out[:] = np.float32(0.0)

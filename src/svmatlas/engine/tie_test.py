@@ -17,19 +17,7 @@ from svmatlas.engine.neighbourhood import is_in_ball
 from svmatlas.engine.predicates import minor_dd
 from svmatlas.engine.refinement import refine
 from svmatlas.engine.scores import cosines, weights_at
-from svmatlas.engine.workspace import (
-    CHECKED,
-    CODE,
-    COSINES,
-    LENGTH,
-    PER_NORM,
-    SCRATCH,
-    SLOT,
-    L,
-    P,
-    Q,
-    U,
-)
+from svmatlas.engine.workspace import L, P, Q, U
 from svmatlas.engine.zeros import UNKNOWN, vanishes
 
 THIN = 1e-8
@@ -56,23 +44,23 @@ these are good to some 2^-103."""
 @kernel
 def is_crowded(t, j):
     """May more points be on the margin at corner j than those of M and of its two edges?"""
-    if t.edge[0, CHECKED, j] == CLEAR:
+    if t.edges.checked[j] == CLEAR:
         return False
-    v, n, wanted = t.corner[0, j], t.polygon.n_corners, t.facet.n_margin
-    for code in (t.edge[0, CODE, j], t.edge[0, CODE, j + 1 if j + 1 < n else 0]):
-        wanted += code >= 0 and t.members[SLOT, code >> 1] < 0
+    v, n, wanted = t.edges.corner[j], t.polygon.n_corners, t.facet.n_margin
+    for code in (t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0]):
+        wanted += code >= 0 and t.factor.slot[code >> 1] < 0
     per_norm, fixed = score_error(t, v)
     weights_at(t, v[0], v[1], v[2])
     if is_in_ball(t, v[2], per_norm + fixed / t.shortest):
-        return _count_on_margin(t, t.near_unit, t.near_single, t.facet.n_near, v[2], per_norm, fixed) > wanted
-    return _count_on_margin(t, t.unit, t.single, t.state.size, v[2], per_norm, fixed) > wanted
+        return _count_on_margin(t, t.near, t.facet.n_near, v[2], per_norm, fixed) > wanted
+    return _count_on_margin(t, t.single, t.state.size, v[2], per_norm, fixed) > wanted
 
 
 @kernel
-def _count_on_margin(t, unit, single, n, l, per_norm, fixed):
+def _count_on_margin(t, single, n, l, per_norm, fixed):
     """How many of the first n of some points may have the score 1, in single precision, with the weights in hand."""
-    cosine, inverse = single[COSINES, :n], single[PER_NORM]
-    length = cosines(t, unit, t.column[SCRATCH, 0], cosine)
+    cosine, inverse = single.cosine[:n], single.per_norm
+    length = cosines(t, single, t.maps.weights, cosine)
     if not per_norm < length:
         return n
     target, a, b = margin_in_single(t, l, length, per_norm, fixed)
@@ -130,16 +118,16 @@ def is_suspect(corner, n, thin):
 
 @kernel
 def measure_corners(t, less):
-    """The corners of the same edges with that much less jitter, in double-double, into corner[1]: hi and lo."""
-    n = t.polygon.n_corners
-    derivative = t.column[SCRATCH, 0]
+    """The corners of the same edges with that much less jitter, in double-double, into ``clipped``: hi and lo."""
+    n, lines, derivative = t.polygon.n_corners, t.lines.exact, t.lines.derivative
     for j in range(n):
-        line_dd(t, t.edge[0, CODE, j], t.exact[j])
-        line_derivative(t, t.edge[0, CODE, j], derivative)
+        h = lines[j]
+        line_dd(t, t.edges.code[j], h)
+        line_derivative(t, t.edges.code[j], derivative)
         for c in range(3):
-            t.exact[j, c], t.exact[j, 3 + c] = dd_add(t.exact[j, c], t.exact[j, 3 + c], -less * derivative[c], 0.0)
+            h[c], h[3 + c] = dd_add(h[c], h[3 + c], -less * derivative[c], 0.0)
     for j in range(n):
-        a, b, v = t.exact[j], t.exact[j + 1 if j + 1 < n else 0], t.corner[1, j]
+        a, b, v = lines[j], lines[j + 1 if j + 1 < n else 0], t.clipped.corner[j]
         top = 0.0
         for c in range(3):
             p, q = (c + 1) % 3, (c + 2) % 3
@@ -151,12 +139,12 @@ def measure_corners(t, less):
 
 @kernel
 def _measure(t):
-    """Diameter (sine of an angle of homogeneous costs) and area of the polygon in corner[1], whichever corner is the first.
+    """Diameter (sine of an angle of homogeneous costs) and area of the polygon in ``clipped``, whichever corner is the first.
 
     The area is that of the largest triangle of an edge and a corner: with less jitter edges may cross, and what a sum of
     triangles is then depends on where it begins.
     """
-    n, corner = t.polygon.n_corners, t.corner[1]
+    n, corner = t.polygon.n_corners, t.clipped.corner
     diameter, area = 0.0, 0.0
     for i in range(n):
         for j in range(n):
@@ -184,10 +172,10 @@ def _largest_term(corner, n):
 @kernel
 def _is_between_tied(t):
     """Is an anchored facet a strip between two tied lines, or bounded by them all around? Then it scales with the jitter."""
-    if t.facet.n_margin == t.rank - 1:
+    if t.facet.n_margin == t.data.rank - 1:
         return is_anchored(t, t.facet.pencil[0]) and is_anchored(t, t.facet.pencil[1])
     for j in range(t.polygon.n_corners):
-        if not is_anchored(t, t.edge[0, CODE, j]):
+        if not is_anchored(t, t.edges.code[j]):
             return False
     return True
 
@@ -198,7 +186,7 @@ def is_steep(t):
 
     Not asked of wide strips, nor where double-double cannot tell corners without jitter: there the jitter is seen.
     """
-    if t.facet.n_margin != t.rank - 1 or not is_suspect(t.corner[0], t.polygon.n_corners, WIDE):
+    if t.facet.n_margin != t.data.rank - 1 or not is_suspect(t.edges.corner, t.polygon.n_corners, WIDE):
         return False
     if t.facet.refined == 0:
         refine(t)
@@ -206,7 +194,7 @@ def is_steep(t):
         return False
     for c in range(2):
         d, error = slope(t, c)
-        if abs(d) > error + STEEP * length_of_pull_derivative(t, c) / t.bound[LENGTH, U]:
+        if abs(d) > error + STEEP * length_of_pull_derivative(t, c) / t.maps.length[U]:
             return True
     return False
 
@@ -221,7 +209,7 @@ STEEP = 2.0**10
 @kernel
 def is_tie(t):
     """Does the facet just closed owe its extent to the jitter: 1 or 0, or UNKNOWN if only exact arithmetic can tell?"""
-    suspect = is_suspect(t.corner[0], t.polygon.n_corners, THIN)
+    suspect = is_suspect(t.edges.corner, t.polygon.n_corners, THIN)
     if t.facet.anchor_axis >= 0 and _is_between_tied(t) and (suspect or is_steep(t)):
         return 1
     if not suspect:
@@ -244,7 +232,7 @@ def shrinks(t):
     less, lesser = _measure(t)
     if TIE_CLEAR * less <= TIE_LOSS * diameter:
         return 1
-    if area < TIE_RESOLVED * _largest_term(t.corner[0], t.polygon.n_corners):
+    if area < TIE_RESOLVED * _largest_term(t.edges.corner, t.polygon.n_corners):
         return UNKNOWN
     if TIE_CLEAR * lesser <= TIE_LOSS * area:
         return 1

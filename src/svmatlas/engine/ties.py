@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.engine.compiled import caller, kernel
+from svmatlas.engine.compiled import entry_noalloc, kernel
 from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.exact import ExactFacet, ExactProblem
 from svmatlas.engine.facet import dot, drift_of, length_of, solve_derivatives, take_up
@@ -22,26 +22,7 @@ from svmatlas.engine.predicates import NO_CODE, cross_dd, minor_dd
 from svmatlas.engine.refinement import dot_dd, refine
 from svmatlas.engine.scores import score_all, weights_at
 from svmatlas.engine.tie_test import THIN, measure_corners
-from svmatlas.engine.workspace import (
-    BETA,
-    BETA_DERIVATIVE,
-    BETA_HI,
-    BETA_LO,
-    CODE,
-    ETA_DD,
-    INSIDE,
-    LENGTH,
-    MARGIN,
-    NORM,
-    SCORES,
-    SCRATCH,
-    TARGET_LO,
-    Data,
-    L,
-    Region,
-    make_space,
-    make_task,
-)
+from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, Region, make_space, make_task
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -81,10 +62,10 @@ def _remove_jitter(task):
     if not _sharpen(task):
         return False
     for c in range(3):
-        for j in range(task.column.shape[2]):
-            high, low, moved = task.column[BETA_HI, c, j], task.column[BETA_LO, c, j], task.column[BETA_DERIVATIVE, c, j]
-            task.column[BETA, c, j] = (high - moved) + low
-        task.bound[LENGTH, c] = length_of(task.column[BETA, c])
+        for j in range(task.data.rows.shape[1]):
+            high, low, moved = task.maps.beta_hi[c, j], task.maps.beta_lo[c, j], task.maps.beta_derivative[c, j]
+            task.maps.beta[c, j] = (high - moved) + low
+        task.maps.length[c] = length_of(task.maps.beta[c])
     return True
 
 
@@ -92,21 +73,21 @@ def _remove_jitter(task):
 def _score_without(task, i, c, precise):
     """Entry c of the score of point i without jitter, from double-double if that is to be precise."""
     if not precise:
-        return dot(task.rows[i], task.column[BETA, c])
+        return dot(task.data.rows[i], task.maps.beta[c])
     high, low = dot_dd(task, i, c)
     target = 1.0 if c == L else 0.0
-    return ((high - target) + (low - dot(task.rows[i], task.column[BETA_DERIVATIVE, c]))) + target
+    return ((high - target) + (low - dot(task.data.rows[i], task.maps.beta_derivative[c]))) + target
 
 
 @kernel
 def _is_tied(task, i, v, jitter, precise):
     """Is point i on the margin all over the piece around v: 1, 0, or -1 if that is not known."""
-    norm, tiny = task.point[NORM, i], (task.column.shape[2] + 2) * UNIT * (0.0 if precise else 1.0)
+    norm, tiny = task.data.norm[i], (task.data.rows.shape[1] + 2) * UNIT * (0.0 if precise else 1.0)
     left, error, moved = 0.0, 4.0 * UNIT * v[2], jitter * v[2]
     for c in range(3):
         left += abs(_score_without(task, i, c, precise) - (1.0 if c == L else 0.0)) * v[c]
-        error += norm * (task.bound[ETA_DD, c] + tiny * task.bound[LENGTH, c]) * v[c]
-        moved += norm * length_of(task.column[BETA_DERIVATIVE, c]) * v[c]
+        error += norm * (task.maps.eta_dd[c] + tiny * task.maps.length[c]) * v[c]
+        moved += norm * length_of(task.maps.beta_derivative[c]) * v[c]
     if error > 0.5 * TIED * moved:
         return -1
     return 1 if left <= TIED * moved else 0
@@ -115,12 +96,12 @@ def _is_tied(task, i, v, jitter, precise):
 @kernel
 def _find_tied(task, v, jitter, truth):
     """Put the points that are tied in the piece in hand into M; False if double-double does not tell."""
-    score, state, ready = task.score[SCORES], task.state, False
+    score, state, ready = task.lines.at_corner, task.state, False
     weights_at(task, v[0], v[1], v[2])
-    length = length_of(task.column[SCRATCH, 0])
+    length = length_of(task.maps.weights)
     score_all(task, score)
     for i in range(state.size):
-        if state[i] == MARGIN or abs(score[i] - v[2]) > THIN * (task.point[NORM, i] * length + v[2]):
+        if state[i] == MARGIN or abs(score[i] - v[2]) > THIN * (task.data.norm[i] * length + v[2]):
             continue
         ready = ready or _remove_jitter(task)
         if not ready:
@@ -159,7 +140,7 @@ def _middle(vertices, corner, first, end, out):
             out[c] += v[c] / top
 
 
-@caller
+@entry_noalloc
 def _find_all_tied(data, region, space, drift, jitter, pieces, states, truth, vertices, at, corner, middle, hopeless):
     """Put the points that are tied in some pieces into M of ``truth``."""
     task = make_task(data, region, space)
@@ -179,7 +160,7 @@ def find_tied(data: Data, region: Region, split: Split, pieces: Ints) -> tuple[S
     """Partitions of some pieces with jitter and without it."""
     mesh, states = split.mesh, split.states(pieces)
     truth, hopeless = states.copy(), np.zeros(pieces.size, dtype=bool)
-    jitter = float(np.abs(data.point[TARGET_LO]).max(initial=0.0))
+    jitter = float(np.abs(data.target_jitter).max(initial=0.0))
     _find_all_tied(
         data, region, make_space(data, region, closing=False), drift_of(data, 1), jitter, pieces, states, truth,
         mesh.vertices, mesh.facet_at, mesh.facet_vertices, np.empty(3), hopeless,
@@ -248,20 +229,20 @@ def _measure(task, less, vertices, corner, first, out):
     for j in range(task.polygon.n_corners):
         v = vertices[corner[first + j]]
         for c in range(6):
-            out[j, c] = task.corner[1, j, c] if v[c % 3] > 0.0 else 0.0
+            out[j, c] = task.clipped.corner[j, c] if v[c % 3] > 0.0 else 0.0
 
 
-@caller
+@entry_noalloc
 def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at, corner, code, short):
     """Leave of the short edges of some pieces those without length."""
     task = make_task(data, region, space)
-    moves, old, new = states.shape[1], task.corner[0], task.corner[1]
+    moves, old, new = states.shape[1], task.edges.corner, task.clipped.corner
     for f in range(pieces.size):
         moves = take_up(task, states, f, f - 1, drift, moves)
         first, n = at[pieces[f]], at[pieces[f] + 1] - at[pieces[f]]
         task.polygon.n_corners = n
         for j in range(n):
-            task.edge[0, CODE, j] = code[first + j]
+            task.edges.code[j] = code[first + j]
         known = _sharpen(task)
         if known:
             _measure(task, 0.0, vertices, corner, first, old)
@@ -284,13 +265,13 @@ def find_collapsed(data: Data, region: Region, split: Split, pieces: Ints, code:
 # Corners
 
 
-@caller
+@entry_noalloc
 def _find_all_corners(data, region, space, drift, states, codes, corners):
     """Where the lines of two codes meet without jitter, for some pieces; corners that are not known better stay."""
     task = make_task(data, region, space)
     task.jitter = 0.0
     moves = states.shape[1]
-    v = task.exact[task.exact.shape[0] - 1]
+    v = task.lines.cross
     for n in range(states.shape[0]):
         moves = take_up(task, states, n, n - 1, drift, moves)
         if task.facet.refined == 0:

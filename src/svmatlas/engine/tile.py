@@ -22,12 +22,7 @@ import numpy.typing as npt
 
 from svmatlas.engine.arena import (
     CROWD,
-    DONE,
-    FOUND,
-    HAND,
-    LAYERED,
     LIKELY,
-    NAMED,
     TIE,
     facet_of,
     full_state,
@@ -45,9 +40,7 @@ from svmatlas.engine.names import enter, key_of
 from svmatlas.engine.workspace import (
     INSIDE,
     MARGIN,
-    NORM,
     OUTSIDE,
-    TARGET_LO,
     Data,
     Floats,
     Int32,
@@ -215,7 +208,8 @@ class _Work:
         self.space = space or make_space(self.data, region)._replace(n_near_wanted=NEIGHBOURS)
         clear(self.space)
         if space is None:
-            sum_words(engine.wide, full_state(start, self.which, np.int8(OUTSIDE)), self.space.sums)  # of frozen points
+            frozen = full_state(start, self.which, np.int8(OUTSIDE))
+            sum_words(engine.wide, frozen, self.space.modular.sums)
         self.axes = _widen(frame.axes)
         block = engine.blocks.pop(get_ident(), np.empty(0, dtype=np.uint8))
         self.arena = make_arena(
@@ -223,7 +217,7 @@ class _Work:
         )  # fmt: skip
         plant_start(engine.wide, self.arena, start, self.which, key_of(start, engine.words))
         enter(self.arena.table_key, self.arena.table_value, self.arena.key[:1])
-        self.arena.counts[LAYERED] = max_facets < np.inf  # these are the first facets then
+        self.arena.counts[0].layered = max_facets < np.inf  # these are the first facets then
         self.hints = np.empty((CROWD, 3), dtype=np.intp)
         self.answers, self.asked = np.empty((0, 5), dtype=np.intp), -1  # all answers, and the facet that they are for
         self.pace = Pace(engine.pace, CHUNK)
@@ -249,18 +243,18 @@ class _Work:
 
     def _close_some(self) -> int:
         """Close some more facets."""
-        counts, polygon = self.arena.counts, self.space.polygon[0]
+        counts, polygon = self.arena.counts[0], self.space.polygon[0]
         polygon.n_refined = polygon.n_zero = 0
-        done = int(counts[DONE])
+        done = int(counts.n_done)
         goal = int(min(self.max_facets, done + self.pace.start()))
         outcome = close_all(
             self.data, self.region, self.space, self.words, self.engine.drift, self.start.size, self.axes, self.answers,
             self.arena, self.hints, goal,
         )  # fmt: skip
-        self.pace.stop(int(counts[DONE]) - done)
+        self.pace.stop(int(counts.n_done) - done)
         self.engine.n_refined += int(polygon.n_refined)
         self.engine.n_zero += int(polygon.n_zero)
-        if counts[HAND] != self.asked:
+        if counts.in_hand != self.asked:
             self.answers = self.answers[:0]
         return int(outcome)
 
@@ -269,7 +263,7 @@ class _Work:
 
     def _ask(self) -> None:
         """Answer the questions about the facet in hand by exact arithmetic."""
-        f, asked = int(self.arena.counts[HAND]), self.space.asked[: self.space.polygon[0].n_asked]
+        f, asked = int(self.arena.counts[0].in_hand), self.space.lines.asked[: self.space.polygon[0].n_asked]
         questions = asked.copy()
         questions[:, 1:] = _rename(asked[:, 1:], self.which)
         problem = self.engine.exact_in(self.region, self.limit)
@@ -285,7 +279,7 @@ class _Work:
 
         Ties, and likely ones, are left as they are: nobody sees their corners.
         """
-        arena, done = self.arena, int(self.arena.counts[DONE])
+        arena, done = self.arena, int(self.arena.counts[0].n_done)
         new = slice(self.n_settled, done)
         coarse = self.n_settled + np.flatnonzero(arena.coarse[new] & (arena.kind[new] != TIE) & (arena.kind[new] != LIKELY))
         if coarse.size > 0:
@@ -302,9 +296,9 @@ class _Work:
         """The closed facets."""
         engine, arena, n = self.engine, self.arena, self.n_settled
         self._check(outcome)
-        engine.room = max(engine.room, int(SPARE * arena.counts[NAMED]))
+        engine.room = max(engine.room, int(SPARE * arena.counts[0].n_named))
         engine.pace = self.pace.size
-        arena.counts[DONE], arena.counts[FOUND] = n, arena.vertex[: arena.at[n]].max(initial=-1) + 1
+        arena.counts[0].n_done, arena.counts[0].n_found = n, arena.vertex[: arena.at[n]].max(initial=-1) + 1
         for f, corners in self.settled:
             mine = arena.vertex[arena.at[f] : arena.at[f + 1]]
             known = arena.corner[mine] == 0.0  # zero by structure
@@ -319,9 +313,9 @@ class _Work:
 
     def _check(self, outcome: int) -> None:
         """Raise an error if the facet in hand came out impossible."""
-        if outcome in (CLOSED, FULL, PAUSED) or (outcome == EMPTY and self.arena.counts[DONE] == 0):
+        if outcome in (CLOSED, FULL, PAUSED) or (outcome == EMPTY and self.arena.counts[0].n_done == 0):
             return
-        state = self._full_state(self.arena.state[self.arena.partition_row[self.arena.counts[HAND]]])
+        state = self._full_state(self.arena.state[self.arena.partition_row[self.arena.counts[0].in_hand]])
         sets = [np.flatnonzero(state == s).tolist() for s in (MARGIN, INSIDE)]
         what = f"a facet without area (outcome {outcome}): margin {sets[0]}, inside {sets[1]}"
         raise impossible(self.engine.data, what)
@@ -329,7 +323,7 @@ class _Work:
     def _mend(self) -> bool:
         """Weights at corners that double-double does not know, from exact arithmetic. False if it is time to stop."""
         arena, region, n = self.arena, self.region, self.n_settled
-        wrong, vertex = np.nonzero(np.isnan(arena.beta[: arena.counts[FOUND]]))[0], arena.vertex[: arena.at[n]]
+        wrong, vertex = np.nonzero(np.isnan(arena.beta[: arena.counts[0].n_found]))[0], arena.vertex[: arena.at[n]]
         if wrong.size == 0:
             return True
         exact = self.engine.exact_in(region, self.limit)
@@ -352,8 +346,8 @@ NEIGHBOURS = 128
 def subset(data: Data, which: Ints) -> Data:
     """The data of some points; rank, probe and anchor stay those of all."""
     columns = np.ascontiguousarray(data.columns[:, which])
-    point = np.ascontiguousarray(data.point[:, which])
-    return data._replace(rows=data.rows[which], columns=columns, point=point, axis=data.axis[which])
+    by_point = ("rows", "norm", "target_jitter", "weight", "weight_jitter", "axis")
+    return data._replace(columns=columns, **{name: getattr(data, name)[which] for name in by_point})
 
 
 WIDTH = 4
@@ -375,9 +369,9 @@ def uncertain(data: Data, facets: Facets, axes: Floats) -> npt.NDArray[np.bool_]
         low, high = facets.spread[:2].T
         centre = axes[0] + (low + high) / 2 @ axes[1:]
         score, along = data.rows @ centre, np.abs(data.rows @ axes[1:].T)
-        reach = along @ ((high - low) / 2) + facets.spread[2, 0] * data.point[NORM]
-        rounding = ROUNDING * (1.0 + data.point[NORM] * (np.linalg.norm(centre) + reach))
-        unsure: npt.NDArray[np.bool_] = ~(np.abs(score - (1.0 + data.point[TARGET_LO])) > reach + rounding)
+        reach = along @ ((high - low) / 2) + facets.spread[2, 0] * data.norm
+        rounding = ROUNDING * (1.0 + data.norm * (np.linalg.norm(centre) + reach))
+        unsure: npt.NDArray[np.bool_] = ~(np.abs(score - (1.0 + data.target_jitter)) > reach + rounding)
     unsure[facets.which] = False
     return unsure
 

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.engine.arena import CLOSED_SINCE, END, FREE, FRONT, LAST, LAYERED, LONE, RINGED, SAME, SEATS, TOLD, move
+from svmatlas.engine.arena import (
+    CLOSED_SINCE,
+    LONE,
+    RINGED,
+    SAME,
+    move,
+    pull_row,
+)
 from svmatlas.engine.compiled import kernel
 
 
@@ -31,12 +38,10 @@ def take_row(task, arena, f):
         arena.holders[parent] -= 1
         seat = _take_seat(arena)
         copy_row(arena.state[parent], arena.state[seat])
-        for part in range(3):
-            for c in range(2):
-                copy_row(arena.pull[parent, part, c], arena.pull[seat, part, c])
+        _copy_pull(pull_row(arena, parent), pull_row(arena, seat))
     for step in range(2):
         if arena.flips[f, step] >= 0:
-            move(task.rows, task.point, task.axis, arena.state[seat], arena.pull[seat], np.int64(arena.flips[f, step]))
+            move(task.data, arena.state[seat], pull_row(arena, seat), np.int64(arena.flips[f, step]))
     arena.partition_row[f], arena.holders[seat] = seat, 1
 
 
@@ -49,22 +54,22 @@ def number_of(told):
 @kernel
 def enqueue(arena, f, queue):
     """Put a facet at the end of a queue."""
-    arena.queue[queue, arena.counts[END + queue]] = f
-    arena.counts[END + queue] += 1
+    arena.queue[queue, arena.counts[0].end[queue]] = f
+    arena.counts[0].end[queue] += 1
 
 
 @kernel
 def dequeue(arena):
     """The facet to be closed now; -1 if none waits."""
-    counts = arena.counts
+    counts = arena.counts[0]
     for queue in range(4):
-        while counts[FRONT + queue] < counts[END + queue]:
+        while counts.front[queue] < counts.end[queue]:
             if queue == LONE:
-                counts[END + queue] -= 1
-                f = arena.queue[queue, counts[END + queue]]
+                counts.end[queue] -= 1
+                f = arena.queue[queue, counts.end[queue]]
             else:
-                f = arena.queue[queue, counts[FRONT + queue]]
-                counts[FRONT + queue] += 1
+                f = arena.queue[queue, counts.front[queue]]
+                counts.front[queue] += 1
             if arena.corner_list_head[f] == CLOSED_SINCE:
                 continue
             if queue == LONE and arena.corner_counts[f, 0] > 1:
@@ -77,28 +82,38 @@ def dequeue(arena):
 @kernel
 def _take_seat(arena):
     """A row for the partition of a facet: one that was left last, so that few are in use."""
-    counts = arena.counts
-    if counts[FREE] > 0:
-        counts[FREE] -= 1
-        return np.int64(arena.free[counts[FREE]])
-    counts[SEATS] += 1
-    return counts[SEATS] - 1
+    counts = arena.counts[0]
+    if counts.n_free > 0:
+        counts.n_free -= 1
+        return np.int64(arena.free[counts.n_free])
+    counts.n_rows += 1
+    return counts.n_rows - 1
 
 
 @kernel
 def release_row(arena, f):
     """Give up what only facets that wait need."""
-    counts, told, k = arena.counts, arena.known_corners, arena.corner_list_head[f]
+    counts, told, k = arena.counts[0], arena.known_corners, arena.corner_list_head[f]
     seat = arena.partition_row[f] if arena.partition_row[f] >= 0 else -1 - arena.partition_row[f]
     arena.holders[seat] -= 1
     if arena.holders[seat] == 0:
-        arena.free[counts[FREE]] = seat
-        counts[FREE] += 1
+        arena.free[counts.n_free] = seat
+        counts.n_free += 1
     while k >= 0:
         following = told[k, 3]
-        told[k, 3], counts[LAST] = counts[LAST], k
+        told[k, 3], counts.unused = counts.unused, k
         k = following
     arena.corner_list_head[f] = CLOSED_SINCE
+
+
+@kernel
+def _copy_pull(source, goal):
+    """Copy the pulls of a partition."""
+    for c in range(2):
+        copy_row(source.high[c], goal.high[c])
+        copy_row(source.low[c], goal.low[c])
+        copy_row(source.derivative[c], goal.derivative[c])
+    copy_row(source.n_points, goal.n_points)
 
 
 @kernel
@@ -123,12 +138,12 @@ def record_corner(arena, facet, a, b, number):
             n_a += (x == a) + (y == a)
             n_b += (x == b) + (y == b)
         k = told[k, 3]
-    k = arena.counts[LAST]
+    k = arena.counts[0].unused
     if k >= 0:
-        arena.counts[LAST] = told[k, 3]
-    elif arena.counts[TOLD] < told.shape[0]:
-        k = arena.counts[TOLD]
-        arena.counts[TOLD] += 1
+        arena.counts[0].unused = told[k, 3]
+    elif arena.counts[0].n_known < told.shape[0]:
+        k = arena.counts[0].n_known
+        arena.counts[0].n_known += 1
     else:
         return
     told[k, 0], told[k, 1], told[k, 2], told[k, 3] = a, b, number, arena.corner_list_head[facet]
@@ -136,5 +151,5 @@ def record_corner(arena, facet, a, b, number):
     if a != b:
         arena.corner_counts[facet, 0] += 1
         arena.corner_counts[facet, 1] += (1 if n_a == 0 else -1) + (1 if n_b == 0 else -1)
-        if arena.corner_counts[facet, 1] == 0 and not arena.counts[LAYERED]:
+        if arena.corner_counts[facet, 1] == 0 and not arena.counts[0].layered:
             enqueue(arena, facet, RINGED)

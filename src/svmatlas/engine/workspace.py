@@ -18,25 +18,11 @@ P, Q, L, U = np.arange(4)
 
 (NumPy integers: numba compiles a function anew for each Python integer that is passed to it as a constant.)"""
 
-# Named places in the workspaces
-NORM, TARGET_LO, WEIGHT, WEIGHT_LO = 0, 1, 2, 3
-MEMBER, SLOT, STAMP = 0, 1, 2
-PULL, ALPHA, BETA, PULL_HI, PULL_LO, ALPHA_HI, ALPHA_LO, BETA_HI, BETA_LO = range(9)
-SCRATCH, RHO, ALPHA_DERIVATIVE, BETA_DERIVATIVE = range(9, 13)
-HIGH, LOW, DERIVATIVE = 0, 1, 2
-BASIS, TRIANGLE, INVERSE = 0, 1, 2
-ETA, LENGTH, ETA_DD, REAL, ETA_JITTER, LENGTH_JITTER = range(6)
-KAPPA, ETA_DERIVATIVE, LENGTH_DERIVATIVE, RADIUS = 0, 1, 2, 3
-SCORES, TIED = 3, 4
-SURPLUS = 6
-PER_NORM, JITTERS, AXES, SIGNS, WEIGHTS, COSINES, SLOPES, PER_SLOPE, DERIVATIVES, VALUES, ERRORS, FOLDED = range(12)
-CODE, CHECKED, SIGN, HINT = 0, 1, 2, 3
-
 CUT = 8
 """Least name of the sides of a tile that are inside the region: CUT and the number of the side."""
 
 Floats = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
+Floats32 = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.intp]
 Words = npt.NDArray[np.uint64]
 Int32 = npt.NDArray[np.int32]
@@ -49,6 +35,10 @@ FACET = np.dtype(
         np.record,
         [
             ("n_margin", np.int64),  # |M|
+            ("kappa", np.float64),  # condition number of the rows of M, scaled to length 1
+            ("anchor_eta", np.float64),  # eta and length of the column S of an anchored facet (see Anchored facets)
+            ("anchor_length", np.float64),
+            ("radius", np.float64),  # of the ball, 0 if not known yet
             ("refined", np.int64),  # are the maps in double-double? 0 not yet, 1 yes, -1 they cannot be
             ("n_pull", np.int64, 2),  # |I+| and |I-|
             ("pencil", np.int64, 2),  # codes of the two lines of the pencil that can be edges, -1 for none
@@ -56,11 +46,11 @@ FACET = np.dtype(
             ("anchor_axis", np.int64),  # P or Q if M is all of that class (see Anchored facets), else -1
             ("signed", np.int64),  # as filled if the signs of all points are known, see sign_points
             ("reduced", np.int64),  # as filled if the lines of the pencil are known
-            ("kept", np.int64),  # columns of ``square`` that are those of the first points of M
+            ("kept", np.int64),  # columns of the factor that are those of the first points of M
             ("in_ball", np.int64),  # are only the near points to be looked at, while weights are in the ball?
             ("n_near", np.int64),  # number of these points
             ("around", np.int64),  # was the pencil chosen from these?
-            ("solved", np.int64),  # as filled if ``solved`` is of this facet, minus that if it cannot be
+            ("solved", np.int64),  # as filled if ``modular`` is of this facet, minus that if it cannot be
             ("derived", np.int64),  # as filled if the derivatives by the jitter are of this facet
         ],
     )
@@ -76,8 +66,8 @@ POLYGON = np.dtype(
             ("n_asked", np.int64),  # questions for exact arithmetic
             ("n_refined", np.int64),  # predicates that double-double decided
             ("n_zero", np.int64),  # zeros that were proven modulo a prime
-            ("cross", np.int64, 2),  # two codes, whose corner is in the last row of ``exact``
-            ("entered", np.int64, 4),  # two codes, ``filled``, and the sign of the corner in ``parts``
+            ("cross", np.int64, 2),  # two codes, whose corner is in ``lines.cross``
+            ("entered", np.int64, 4),  # two codes, ``filled``, and the sign of the corner in ``modular.corner_parts``
         ],
     )
 )
@@ -92,7 +82,10 @@ class Data(NamedTuple):
 
     rows: Floats  # (N, d) signed rows x_i
     columns: Floats  # (d, N) the same, transposed
-    point: Floats  # (4, N) by NORM, TARGET_LO, WEIGHT, WEIGHT_LO: |x_i|, jitter of the target 1, w_i, jitter of w_i
+    norm: Floats  # (N,) |x_i|
+    target_jitter: Floats  # (N,) jitter r_i of the target 1
+    weight: Floats  # (N,) w_i
+    weight_jitter: Floats  # (N,) jitter s_i of w_i
     axis: npt.NDArray[np.int8]  # (N,) column of the cost that bounds alpha_i: P or Q
     probe: Floats  # (d,) a random combination of the rows
     rank: int  # of the rows
@@ -108,153 +101,176 @@ class Region(NamedTuple):
     name: Ints  # (k,) number of the side; in a tile that of the side of the region that it is part of, CUT + j if of none
 
 
-class Task(NamedTuple):
-    """The facet in hand with all workspaces, a record (record.py). Its fields, first what is read:
+class Pull(NamedTuple):
+    """Sums of w_i x_i over I+ and I-: high + low + jitter * derivative."""
 
-    rows, columns, point, axis, probe, rank, anchor  as in Data;  sides, corners, side_axis, side_name  as in Region
-    state (N,), jitter              the partition, and the factor of the jitter: 1 for decisions, 0 for solutions
-    pull (3, 2, d + 1), drift       sums of w_i x_i over I+ and I- as HIGH + LOW + jitter DERIVATIVE, after HIGH the number of
-                                    points, and a bound on the error of the sums
-    answers (n, 5)                  questions with their exact answers (predicates.py)
-    known (n, 3)                    corners of other facets, none of them coarse (polygon.py)
-    shortest                        least length of a row
-    unit (d + 3 or less, N)         rows of length 1, transposed, in single precision, filled up with zeros
-    all_points (N,)                 0, 1, 2, ...
-    ball_center (d,), fixed_state   weights; for each point the set that it is in wherever weights are within RADIUS, or -1;
-    near_points, near_slot (N,)     the points with -1, and the place of each point among them, or -1 (neighbourhood.py)
-    near_unit, near_single          ``unit`` and ``single`` of these points
-    n_near_wanted                   so many points are to be in the ball; 0 for no ball
+    high: Floats  # (2, d)
+    low: Floats  # (2, d)
+    derivative: Floats  # (2, d)
+    n_points: Ints  # (2,)
 
-    then the maps of the facet:
 
-    members (3, N + d + 1)          MEMBER: the points of M; SLOT: place of each point in M, or -1; STAMP: see fill_score
-    column (13, 4, r)               PULL b, ALPHA A, BETA Beta of each column, their double-doubles; SCRATCH; RHO: rho,
-                                    three scratch rows; DERIVATIVE: derivatives by the jitter
-    square (3, r, r)                BASIS Q; TRIANGLE R, and R' below the diagonal; INVERSE R^-1
-    score (5, N)                    score lines, see fill_score; SCORES of all points at one corner; TIED scratch
-    single (12, N or d + 3)         in single precision: PER_NORM 1 / |x_i|; JITTERS of targets divided by |x_i|; AXES as axis;
-                                    SIGNS -1 for I, else 1; COSINES of points with some WEIGHTS of length 1; of a pencil SLOPES
-                                    with u and PER_SLOPE 1 / |these|, DERIVATIVES with S, VALUES and ERRORS of bounds; FOLDED
-    bound (6, 4)                    ETA, LENGTH |Beta|, ETA_DD of each column; REAL: KAPPA; ETA, LENGTH of BETA_DERIVATIVE_l;
-                                    RADIUS of the ball, 0 if not known yet; ETA_JITTER, LENGTH_JITTER as the first two, of
-                                    the derivatives by the jitter
-    table (7, n_sides + 2 r + 2)    lines with error bounds: sides, those of M, two of the pencil; SURPLUS of these at a corner
-    facet                           numbers of the facet in hand: see FACET
+class Factor(NamedTuple):
+    """The set M, and the factor X_M' = Q'R of its rows."""
 
-    and the polygon (first half) with the one that a clip makes of it (second half):
+    member: Ints  # (d,) points of M
+    slot: Ints  # (N,) place of each point in M, or -1
+    basis: Floats  # (d, d) Q
+    triangle: Floats  # (d, d) R, and R' below the diagonal
+    inverse: Floats  # (d, d) R^-1
+    rho: Floats  # (d,) lengths of the rows of R^-1
 
-    edge (2, 4, cap)                CODE of the edges; CHECKED: corner j satisfies all lines; SIGN of a line at corner j;
-                                    HINT: which of the known corners it is, or -1
-    corner (2, cap, 6)              corner j between edges j and j + 1, and its error bounds
-    listed, asked (n, 4)            codes to be looked at again; questions for exact arithmetic
-    exact (cap, 9)                  lines in double-double
-    residue (r + 1, r), pivot (r)   room for zero tests modulo a prime; the last row: a vector orthogonal to M (mersenne.py)
 
-    and the same modulo the prime, by powers of the jitter (zeros.py):
+class Maps(NamedTuple):
+    """The affine maps of the facet, by columns P, Q, L, U, with error bounds (facet.py), and room to solve for them."""
 
-    modular (N, d + 1)              rows, and whether they are known; without rows nothing is found modulo the prime
-    summed (N,), sums (2, 2, d)     a partition, and its pulls
-    system (d, d + 6)               equations
-    solved (2, 2, 3, d)             A and Beta
-    traced (cap, 9), ends (cap, 3)  lines of the polygon, and its corners without jitter; the last rows are scratch
-    parts (3, 18)                   two lines, in doubles: without jitter, errors, derivatives by the jitter, errors; and their
-                                    corner by powers of the jitter, errors
-    polygon                         numbers of the polygon in hand: see POLYGON
-    """
+    pull: Floats  # (4, d) b
+    alpha: Floats  # (4, d) A on M
+    beta: Floats  # (4, d) Beta
+    eta: Floats  # (4,) error bound of a column
+    length: Floats  # (4,) |Beta|
+    pull_hi: Floats  # the same in double-double (refinement.py)
+    pull_lo: Floats
+    alpha_hi: Floats
+    alpha_lo: Floats
+    beta_hi: Floats
+    beta_lo: Floats
+    eta_dd: Floats
+    alpha_derivative: Floats  # derivatives by the jitter
+    beta_derivative: Floats
+    eta_derivative: Floats
+    length_derivative: Floats
+    weights: Floats  # (d,) l beta at one corner
+    coefficients: Floats  # (d,) room, also the next five
+    step: Floats
+    shares: Floats
+    residual: Floats
+    residual_low: Floats
+    target_residual: Floats
 
-    rows: Floats
-    columns: Floats
-    point: Floats
-    axis: npt.NDArray[np.int8]
-    probe: Floats
-    rank: int
-    anchor: float
-    sides: Floats
-    corners: Floats
-    side_axis: npt.NDArray[np.int8]
-    side_name: Ints
-    state: npt.NDArray[np.int8]
-    jitter: float
-    pull: Floats
-    drift: float
-    answers: Ints
-    known: Floats
-    shortest: float
-    unit: Singles
-    all_points: Ints
-    ball_center: Floats
-    fixed_state: npt.NDArray[np.int8]
-    near_points: Ints
-    near_slot: Ints
-    near_unit: Singles
-    near_single: Singles
-    n_near_wanted: int
-    members: Ints
-    column: Floats
-    square: Floats
-    score: Floats
-    single: Singles
-    bound: Floats
-    table: Floats
-    facet: FacetRecord
-    edge: Ints
-    corner: Floats
-    listed: Ints
-    asked: Ints
-    exact: Floats
-    residue: npt.NDArray[np.uint64]
-    pivot: Ints
-    modular: Words
-    summed: npt.NDArray[np.int8]
-    sums: Words
-    system: Words
-    solved: Words
-    traced: Words
-    ends: Words
-    parts: Floats
-    polygon: PolygonRecord
+
+class Lines(NamedTuple):
+    """Lines of the facet, and their values at one corner."""
+
+    table: Floats  # (6, n_sides + 2 d + 2) lines with error bounds: sides, those of M, two of the pencil
+    surplus: Floats  # by how much each of these exceeds its error bound at a corner
+    score: Floats  # (3, N) score lines, see fill_score
+    stamp: Ints  # (N,) number of the facet that a score line is of
+    at_corner: Floats  # (N,) scores at one corner
+    tied: Floats  # (N,) the same without what is common to tied points
+    exact: Floats  # (cap, 9) lines of the polygon in double-double, with error bounds
+    cross: Floats  # (9,) a corner in double-double
+    pair: Floats  # (2, 9) the two lines that meet there
+    interval: Floats  # (cap, 4) bounds of lines of the pencil
+    derivative: Floats  # (3,) of one line by the jitter
+    listed: Ints  # codes to be looked at again
+    asked: Ints  # (n, 4) questions for exact arithmetic
+
+
+class Singles(NamedTuple):
+    """Some points in single precision. Rows are aligned, and filled up with zeros."""
+
+    points: Ints  # (n,) which points
+    slot: Ints  # (N,) place of each point among them, or -1
+    unit: Floats32  # (d + 3 or less, n) rows of length 1, transposed
+    per_norm: Floats32  # 1 / |x_i|
+    jitter: Floats32  # that of the target, divided by |x_i|
+    axis: Floats32  # as in Data
+    sign: Floats32  # -1 for I, else 1
+    weights: Floats32  # some weights, of length 1
+    cosine: Floats32  # of points with these weights
+    slope: Floats32  # of a pencil: cosines with u
+    per_slope: Floats32  # 1 / |these|
+    derivative: Floats32  # cosines with S
+    value: Floats32  # bounds of the lines of the pencil
+    error: Floats32  # their errors
+    folded: Floats32  # room
+
+
+class Ball(NamedTuple):
+    """Weights in a ball: only some points, the near ones, can change their set there (neighbourhood.py)."""
+
+    center: Floats  # (d,)
+    fixed_state: npt.NDArray[np.int8]  # (N,) the set that a point is in wherever weights are in the ball, or -1
+
+
+class Edges(NamedTuple):
+    """A polygon: edges in order, and the corner at the end of each."""
+
+    code: Ints
+    checked: Ints  # does corner j satisfy all lines?
+    sign: Ints  # of a line at corner j
+    hint: Ints  # which of the known corners it is, or -1
+    corner: Floats  # (cap, 6) corner j between edges j and j + 1, and its error bounds
+
+
+class Modular(NamedTuple):
+    """The facet modulo a prime, by powers of the jitter (zeros.py)."""
+
+    rows: Words  # (N, d + 1) rows, and whether they are known; without rows nothing is found modulo the prime
+    summed: npt.NDArray[np.int8]  # (N,) a partition,
+    sums: Words  # (2, 2, d) and its pulls
+    system: Words  # (d, d + 6) equations
+    alpha: Words  # (2, 3, d) A
+    beta: Words  # (2, 3, d) Beta
+    lines: Words  # (cap, 6) lines of the polygon
+    ends: Words  # (cap, 3) its corners without jitter
+    end: Words  # (9,) room for one of these
+    corner: Words  # (9,) one corner
+    pair: Words  # (2, 6) the two lines that meet there
+    pair_parts: Floats  # (2, 12) the same in doubles: without jitter, errors, derivatives by the jitter, errors
+    corner_parts: Floats  # (18,) and their corner by powers of the jitter, errors
+    weights: Words  # (d,) weights at this corner without jitter
+    echelon: Words  # (d, d) room for zero tests (mersenne.py),
+    pivot: Ints  # (d,)
+    normal: Words  # (d,) and a vector orthogonal to M
 
 
 class Space(NamedTuple):
     """The workspaces of a Task, allocated by the caller."""
 
-    members: Ints
-    column: Floats
-    square: Floats
-    score: Floats
-    single: Singles
-    bound: Floats
-    table: Floats
-    facet: FacetRecord
-    edge: Ints
-    corner: Floats
-    listed: Ints
-    asked: Ints
-    exact: Floats
-    residue: npt.NDArray[np.uint64]
-    pivot: Ints
-    modular: Words
-    summed: npt.NDArray[np.int8]
-    sums: Words
-    system: Words
-    solved: Words
-    traced: Words
-    ends: Words
-    parts: Floats
-    polygon: PolygonRecord
-    pull: Floats
-    shortest: float
-    unit: Singles
-    all_points: Ints
-    ball_center: Floats
-    fixed_state: npt.NDArray[np.int8]
-    near_points: Ints
-    near_slot: Ints
-    near_unit: Singles
-    near_single: Singles
-    n_near_wanted: int
-    neighbour: Ints  # scratch of layers.py
+    pull: Pull
+    factor: Factor
+    maps: Maps
+    lines: Lines
+    single: Singles  # all points
+    near: Singles  # the near points
+    ball: Ball
+    edges: Edges
+    clipped: Edges  # the polygon that a clip makes
+    modular: Modular
+    facet: FacetRecord  # (1,) see FACET
+    polygon: PolygonRecord  # (1,) see POLYGON
+    shortest: float  # least length of a row
+    n_near_wanted: int  # so many points are to be in the ball; 0 for no ball
+    neighbour: Ints  # room for layers.py
     memory: npt.NDArray[np.uint8]  # for the record
+
+
+class Task(NamedTuple):
+    """The facet in hand, a record (record.py): what is read, and the workspaces, as in Space."""
+
+    data: Data
+    region: Region
+    state: npt.NDArray[np.int8]  # (N,) the partition
+    jitter: float  # factor of the jitter: 1 for decisions, 0 for solutions
+    pull: Pull
+    drift: float  # bound on the error of the pulls
+    answers: Ints  # (n, 5) questions with their exact answers (predicates.py)
+    known: Floats  # (n, 3) corners of other facets, none of them coarse (polygon.py)
+    shortest: float
+    n_near_wanted: int
+    factor: Factor
+    maps: Maps
+    lines: Lines
+    single: Singles
+    near: Singles
+    ball: Ball
+    edges: Edges
+    clipped: Edges
+    modular: Modular
+    facet: FacetRecord
+    polygon: PolygonRecord
 
 
 def make_space(data: Data, region: Region, closing: bool = True) -> Space:
@@ -266,45 +282,25 @@ def make_space(data: Data, region: Region, closing: bool = True) -> Space:
     n, d = data.rows.shape
     n_sides = max(MOST_SIDES, region.sides.shape[0])
     cap = n + d + n_sides + 8
-    i = np.int64
-    unit, single = _in_single(data) if closing else np.zeros((2, 0, 0), np.float32)
+    single, near = (_singles(*(data.columns.shape if closing else (0, 0))) for _ in range(2))
+    if closing:
+        _fill_single(data, single)
     return Space(
-        members=np.full((3, n + d + 1), -1, i),
-        column=np.zeros((13, 4, d)),
-        square=np.zeros((3, d, d)),
-        score=np.zeros((5, n)),
+        pull=make_pull(d),
+        factor=_factor(n, d),
+        maps=_maps(d),
+        lines=_lines(n, d, n_sides, cap),
         single=single,
-        bound=np.zeros((6, 4)),
-        table=np.zeros((7, n_sides + 2 * d + 2)),
+        near=near,
+        ball=Ball(center=np.zeros(d), fixed_state=np.zeros(n, np.int8)),
+        edges=_edges(cap),
+        clipped=_edges(cap),
+        modular=_modular(n if closing else 0, n, d, cap),
         facet=np.zeros(1, FACET),
-        edge=np.zeros((2, 4, cap), i),
-        corner=np.zeros((2, cap, 6)),
-        listed=np.zeros(2 * cap, i),
-        asked=np.zeros((2 * cap, 4), i),
-        exact=np.zeros((cap, 9)),
-        residue=np.zeros((d + 1, d), np.uint64),
-        pivot=np.zeros(d, i),
-        modular=np.zeros((n if closing else 0, d + 1), np.uint64),
-        summed=np.full(n, OUTSIDE, np.int8),
-        sums=np.zeros((2, 2, d), np.uint64),
-        system=np.zeros((d, d + 6), np.uint64),
-        solved=np.zeros((2, 2, 3, d), np.uint64),
-        traced=np.zeros((cap, 9), np.uint64),
-        ends=np.zeros((cap, 3), np.uint64),
-        parts=np.zeros((3, 18)),
         polygon=np.zeros(1, POLYGON),
-        pull=np.zeros((3, 2, d + 1)),
-        shortest=float(data.point[NORM].min(initial=1.0)),
-        unit=unit,
-        all_points=np.arange(n),
-        ball_center=np.zeros(d),
-        fixed_state=np.zeros(n, np.int8),
-        near_points=np.zeros(n, i),
-        near_slot=np.zeros(n, i),
-        near_unit=_on_lines(*unit.shape),
-        near_single=_on_lines(*single.shape),
+        shortest=float(data.norm.min(initial=1.0)),
         n_near_wanted=0,
-        neighbour=np.zeros(cap, i),
+        neighbour=np.zeros(cap, np.int64),
         memory=make_memory(),
     )
 
@@ -313,24 +309,92 @@ MOST_SIDES = 4
 """A box of costs has no more."""
 
 
+def make_pull(d: int) -> Pull:
+    """The pulls of a partition with no point in I."""
+    high, low, derivative = np.zeros((3, 2, d))
+    return Pull(high, low, derivative, np.zeros(2, np.int64))
+
+
+def _factor(n: int, d: int) -> Factor:
+    basis, triangle, inverse = np.zeros((3, d, d))
+    return Factor(np.full(d, -1), np.full(n, -1), basis, triangle, inverse, np.zeros(d))
+
+
+def _maps(d: int) -> Maps:
+    columns = dict.fromkeys(("eta", "length", "eta_dd", "eta_derivative", "length_derivative"), (4,))
+    columns |= dict.fromkeys(Maps._fields[-7:], (d,))
+    return Maps(*(np.zeros(columns.get(name, (4, d))) for name in Maps._fields))
+
+
+def _lines(n: int, d: int, n_sides: int, cap: int) -> Lines:
+    size = n_sides + 2 * d + 2
+    return Lines(
+        table=np.zeros((6, size)),
+        surplus=np.zeros(size),
+        score=np.zeros((3, n)),
+        stamp=np.full(n, -1, np.int64),
+        at_corner=np.zeros(n),
+        tied=np.zeros(n),
+        exact=np.zeros((cap, 9)),
+        cross=np.zeros(9),
+        pair=np.zeros((2, 9)),
+        interval=np.zeros((cap, 4)),
+        derivative=np.zeros(3),
+        listed=np.zeros(2 * cap, np.int64),
+        asked=np.zeros((2 * cap, 4), np.int64),
+    )
+
+
+def _edges(cap: int) -> Edges:
+    code, checked, sign, hint = np.zeros((4, cap), np.int64)
+    return Edges(code, checked, sign, hint, np.zeros((cap, 6)))
+
+
+def _modular(n_rows: int, n: int, d: int, cap: int) -> Modular:
+    words = np.uint64
+    return Modular(
+        rows=np.zeros((n_rows, d + 1), words),
+        summed=np.full(n, OUTSIDE, np.int8),
+        sums=np.zeros((2, 2, d), words),
+        system=np.zeros((d, d + 6), words),
+        alpha=np.zeros((2, 3, d), words),
+        beta=np.zeros((2, 3, d), words),
+        lines=np.zeros((cap, 6), words),
+        ends=np.zeros((cap, 3), words),
+        end=np.zeros(9, words),
+        corner=np.zeros(9, words),
+        pair=np.zeros((2, 6), words),
+        pair_parts=np.zeros((2, 12)),
+        corner_parts=np.zeros(18),
+        weights=np.zeros(d, words),
+        echelon=np.zeros((d, d), words),
+        pivot=np.zeros(d, np.int64),
+        normal=np.zeros(d, words),
+    )
+
+
 def clear(space: Space) -> None:
-    """Forget the facet in hand, and home."""
-    space.members.fill(-1)
+    """Forget the facet in hand, and the ball."""
+    for array in (space.factor.member, space.factor.slot, space.lines.stamp):
+        array.fill(-1)
     space.facet.view(np.int64).fill(0)
-    space.bound.fill(0.0)
 
 
-def _in_single(data: Data) -> tuple[Singles, Singles]:
-    """What is read in single precision."""
-    (d, n), norm = data.columns.shape, data.point[NORM]
-    unit, single = _on_lines(d + -d % 4, n), _on_lines(12, max(n, d + -d % 4))
+def _singles(d: int, n: int) -> Singles:
+    """Room for n points with d coordinates."""
+    padded = d + -d % 4
+    return Singles(np.arange(n), np.arange(n), _on_lines(padded, n), *_on_lines(12, max(n, padded)))
+
+
+def _fill_single(data: Data, single: Singles) -> None:
+    """All points in single precision."""
+    (d, n), norm = data.columns.shape, data.norm
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # what is not finite says nothing
-        single[PER_NORM, :n], single[JITTERS, :n], single[AXES, :n] = 1.0 / norm, data.point[TARGET_LO] / norm, data.axis
-    np.divide(data.columns, norm, out=unit[:d, :n], where=norm > 0, casting="same_kind")
-    return unit, single
+        single.per_norm[:n], single.jitter[:n], single.axis[:n] = 1.0 / norm, data.target_jitter / norm, data.axis
+    np.divide(data.columns, norm, out=single.unit[:d, :n], where=norm > 0, casting="same_kind")
 
 
-def _on_lines(rows: int, columns: int) -> Singles:
+def _on_lines(rows: int, columns: int) -> Floats32:
     """Zeros of which each row begins with a cache line: vectors of a row are then in one line each."""
     size = columns + -columns % 16
     memory = np.zeros(rows * size + 16, np.float32)
@@ -343,16 +407,28 @@ def make_task(data, region, space):
     """A Task over given workspaces."""
     for j in range(region.sides.shape[0]):
         for c in range(3):
-            space.table[c, j], space.table[3 + c, j] = region.sides[j, c], 0.0
+            space.lines.table[c, j], space.lines.table[3 + c, j] = region.sides[j, c], 0.0
     fields = Task(
-        data.rows, data.columns, data.point, data.axis, data.probe, data.rank, data.anchor,
-        region.sides, region.corners, region.axis, region.name, data.axis, 1.0, space.pull, 0.0, space.asked[:0],
-        region.corners, space.shortest, space.unit, space.all_points, space.ball_center,
-        space.fixed_state, space.near_points, space.near_slot,
-        space.near_unit, space.near_single, space.n_near_wanted,
-        space.members, space.column, space.square, space.score, space.single, space.bound, space.table, space.facet[0],
-        space.edge, space.corner, space.listed, space.asked, space.exact, space.residue, space.pivot,
-        space.modular, space.summed, space.sums, space.system, space.solved, space.traced, space.ends, space.parts,
-        space.polygon[0],
-    )  # fmt: skip
+        data=data,
+        region=region,
+        state=data.axis,
+        jitter=1.0,
+        pull=space.pull,
+        drift=0.0,
+        answers=space.lines.asked[:0],
+        known=region.corners,
+        shortest=space.shortest,
+        n_near_wanted=space.n_near_wanted,
+        factor=space.factor,
+        maps=space.maps,
+        lines=space.lines,
+        single=space.single,
+        near=space.near,
+        ball=space.ball,
+        edges=space.edges,
+        clipped=space.clipped,
+        modular=space.modular,
+        facet=space.facet[0],
+        polygon=space.polygon[0],
+    )
     return make_record(fields, space.memory)

@@ -33,33 +33,10 @@ from svmatlas.engine.mersenne import (
     times,
 )
 from svmatlas.engine.scores import score_one
-from svmatlas.engine.workspace import (
-    BETA,
-    BETA_DERIVATIVE,
-    CODE,
-    ETA,
-    ETA_JITTER,
-    INSIDE,
-    LENGTH,
-    LENGTH_JITTER,
-    MEMBER,
-    NORM,
-    OUTSIDE,
-    SCRATCH,
-    SLOT,
-    TARGET_LO,
-    WEIGHT,
-    WEIGHT_LO,
-    L,
-    P,
-    Q,
-)
+from svmatlas.engine.workspace import INSIDE, OUTSIDE, L, P, Q
 
 UNKNOWN = 2
 """Beside the signs -1, 0 and 1: not decided."""
-
-ALPHAS, BETAS = 0, 1
-"""Places in ``solved``."""
 
 NEVER = 4
 """In place of the first power of the jitter with a coefficient that is not zero: all are."""
@@ -75,7 +52,7 @@ def sum_words(data, state, out):
     for i in range(state.size):
         if state[i] == INSIDE:
             for e in range(2):
-                w = residue(data.point[WEIGHT_LO if e else WEIGHT, i])
+                w = residue(data.weight_jitter[i] if e else data.weight[i])
                 for j in range(out.shape[2]):
                     out[e, data.axis[i], j] = plus_times(out[e, data.axis[i], j], w, residue(data.rows[i, j]))
 
@@ -83,10 +60,10 @@ def sum_words(data, state, out):
 @kernel
 def _make_row(t, i):
     """Row of a point, once."""
-    row, d = t.modular[i], t.rows.shape[1]
+    row, d = t.modular.rows[i], t.data.rows.shape[1]
     if row[d] == ZERO:
         for j in range(d):
-            row[j] = residue(t.rows[i, j])
+            row[j] = residue(t.data.rows[i, j])
         row[d] = ONE
 
 
@@ -94,9 +71,9 @@ def _make_row(t, i):
 def _move_sums(t, i, sign):
     """Add a point to the pulls modulo the prime, or subtract it."""
     _make_row(t, i)
-    x = t.modular[i]
+    x = t.modular.rows[i]
     for e in range(2):
-        w, out = residue(sign * t.point[WEIGHT_LO if e else WEIGHT, i]), t.sums[e, t.axis[i]]
+        w, out = residue(sign * (t.data.weight_jitter[i] if e else t.data.weight[i])), t.modular.sums[e, t.data.axis[i]]
         for j in range(out.size):
             out[j] = plus_times(out[j], w, x[j])
 
@@ -104,7 +81,7 @@ def _move_sums(t, i, sign):
 @kernel
 def _follow_sums(t):
     """The pulls of the facet in hand from those of the facet before."""
-    state, summed = t.state, t.summed
+    state, summed = t.state, t.modular.summed
     whole = state.size >> 3
     new, old = state[: 8 * whole].view(np.uint64), summed[: 8 * whole].view(np.uint64)
     for word in range(whole + 1):  # eight at once, and the rest
@@ -119,18 +96,18 @@ def _follow_sums(t):
 @kernel
 def _fill_system(t, m):
     """The equations: the upper half of X_M X_M', and six right sides."""
-    d = t.rows.shape[1]
+    d = t.data.rows.shape[1]
     for k in range(m):
-        i = t.members[MEMBER, k]
+        i = t.factor.member[k]
         _make_row(t, i)
-        x, row = t.modular[i, :d], t.system[:, k]
+        x, row = t.modular.rows[i, :d], t.modular.system[:, k]
         for j in range(k + 1):
-            row[j] = dot(x, t.modular[t.members[MEMBER, j]])
-        row = t.system[k]
+            row[j] = dot(x, t.modular.rows[t.factor.member[j]])
+        row = t.modular.system[k]
         for e in range(2):
             for c in range(2):
-                row[m + 3 * e + c] = minus(dot(x, t.sums[e, c]))
-        row[m + L], row[m + 3 + L] = ONE, residue(t.point[TARGET_LO, i])
+                row[m + 3 * e + c] = minus(dot(x, t.modular.sums[e, c]))
+        row[m + L], row[m + 3 + L] = ONE, residue(t.data.target_jitter[i])
 
 
 @kernel
@@ -169,14 +146,14 @@ def _substitute(a, m, alpha):
 @kernel
 def _add_margin(t, m):
     """Beta of the pulls and A. It is zero where M spans all rows, but for column l."""
-    alpha, beta = t.solved[ALPHAS], t.solved[BETAS]
+    alpha, beta = t.modular.alpha, t.modular.beta
     for e in range(2):
         for c in range(3):
             out = beta[e, c]
             for j in range(out.size):
-                out[j] = ZERO if c == L or m == t.rank else t.sums[e, c, j]
-            for k in range(m if c == L or m < t.rank else 0):
-                x, a = t.modular[t.members[MEMBER, k]], alpha[e, c, k]
+                out[j] = ZERO if c == L or m == t.data.rank else t.modular.sums[e, c, j]
+            for k in range(m if c == L or m < t.data.rank else 0):
+                x, a = t.modular.rows[t.factor.member[k]], alpha[e, c, k]
                 for j in range(out.size):
                     out[j] = plus_times(out[j], a, x[j])
 
@@ -184,13 +161,13 @@ def _add_margin(t, m):
 @kernel
 def _solve(t):
     m = t.facet.n_margin
-    if t.modular.shape[0] == 0 or m > t.rank:
+    if t.modular.rows.shape[0] == 0 or m > t.data.rank:
         return False
     _follow_sums(t)
     _fill_system(t, m)
-    if not _eliminate(t.system, m):
+    if not _eliminate(t.modular.system, m):
         return False
-    _substitute(t.system, m, t.solved[ALPHAS])
+    _substitute(t.modular.system, m, t.modular.alpha)
     _add_margin(t, m)
     return True
 
@@ -205,11 +182,11 @@ def solve_words(t):
 
 @kernel
 def is_spanned(t, i):
-    """Whether the row of a point is orthogonal to the vector in the last row of ``residue``."""
-    if t.modular.shape[0] == 0:
-        return is_orthogonal(t.rows[i], t.residue[t.residue.shape[0] - 1])
+    """Whether the row of a point is orthogonal to the vector ``normal``."""
+    if t.modular.rows.shape[0] == 0:
+        return is_orthogonal(t.data.rows[i], t.modular.normal)
     _make_row(t, i)
-    return dot(t.residue[t.residue.shape[0] - 1], t.modular[i]) == ZERO
+    return dot(t.modular.normal, t.modular.rows[i]) == ZERO
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -221,21 +198,21 @@ def line_words(t, code, out):
     """The line of a code."""
     if code < 0:
         for c in range(3):
-            out[c], out[3 + c] = residue(t.sides[-1 - code, c]), ZERO
+            out[c], out[3 + c] = residue(t.region.sides[-1 - code, c]), ZERO
         return
     i = code >> 1
-    k = t.members[SLOT, i]
+    k = t.factor.slot[i]
     if k < 0:
         _make_row(t, i)
     for e in range(2):
         for c in range(3):
-            out[3 * e + c] = t.solved[ALPHAS, e, c, k] if k >= 0 else dot(t.solved[BETAS, e, c], t.modular[i])
+            out[3 * e + c] = t.modular.alpha[e, c, k] if k >= 0 else dot(t.modular.beta[e, c], t.modular.rows[i])
     if k < 0:
-        out[L], out[3 + L] = plus(out[L], minus(ONE)), plus(out[3 + L], residue(-t.point[TARGET_LO, i]))
+        out[L], out[3 + L] = plus(out[L], minus(ONE)), plus(out[3 + L], residue(-t.data.target_jitter[i]))
     elif code & 1:
         for e in range(2):
-            place = 3 * e + t.axis[i]
-            out[place] = plus(out[place], residue(-t.point[WEIGHT_LO if e else WEIGHT, i]))
+            place = 3 * e + t.data.axis[i]
+            out[place] = plus(out[place], residue(-(t.data.weight_jitter[i] if e else t.data.weight[i])))
 
 
 @kernel
@@ -285,30 +262,30 @@ def power_of_sign(corner, line):
 @kernel
 def _fill_ends(t, n):
     """The corners of a polygon where the jitter goes to zero: their first coefficients. False if one has none."""
-    corner = t.traced[t.traced.shape[0] - 1]
+    lines, corner = t.modular.lines, t.modular.end
     for j in range(n):
-        line_words(t, t.edge[0, CODE, j], t.traced[j])
+        line_words(t, t.edges.code[j], lines[j])
     for j in range(n):
-        corner_words(t.traced[j], t.traced[j + 1 if j + 1 < n else 0], corner)
+        corner_words(lines[j], lines[j + 1 if j + 1 < n else 0], corner)
         first = min(power_of_entry(corner, P), power_of_entry(corner, Q), power_of_entry(corner, L))
         if first == NEVER:
             return False
         for c in range(3):
-            t.ends[j, c] = corner[3 * first + c]
+            t.modular.ends[j, c] = corner[3 * first + c]
     return True
 
 
 @kernel
 def vanishes(t):
     """Has the polygon in hand no area where the jitter goes to zero? Then the facet is a tie. False if that is not proven."""
-    n, join = t.polygon.n_corners, t.traced[t.traced.shape[0] - 1, :3]
+    n, join = t.polygon.n_corners, t.modular.end[:3]
     if not (solve_words(t) and _fill_ends(t, n)):
         return False
     join[:] = ZERO
     for j in range(1, n):
         if join[P] == ZERO and join[Q] == ZERO and join[L] == ZERO:  # all corners so far are one
-            _add_cross(t.ends[0], t.ends[j], join)
-        elif dot(join, t.ends[j]) != ZERO:
+            _add_cross(t.modular.ends[0], t.modular.ends[j], join)
+        elif dot(join, t.modular.ends[j]) != ZERO:
             return False
     return True
 
@@ -335,24 +312,24 @@ FEW = 16.0
 
 @kernel
 def enter_corner(t, a, b):
-    """The corner of two lines, once: words in the last row of ``traced``, doubles in that of ``parts``, errors after them.
+    """The corner of two lines, once: words into ``modular.corner``, doubles with errors into ``modular.corner_parts``.
 
     Returns 1 or -1 if entries certainly have that sign, else 0.
     """
-    known, end = t.polygon.entered, t.traced.shape[0]
+    known = t.polygon.entered
     if known[0] == a and known[1] == b and known[2] == t.facet.filled:
         return known[3]
-    words, out = t.traced[end - 1], t.parts[2]
-    line_words(t, a, t.traced[end - 2])
-    line_words(t, b, t.traced[end - 3])
-    corner_words(t.traced[end - 2], t.traced[end - 3], words)
-    line_parts(t, a, t.parts[0])
-    line_parts(t, b, t.parts[1])
+    words, pair, out = t.modular.corner, t.modular.pair, t.modular.corner_parts
+    line_words(t, a, pair[0])
+    line_words(t, b, pair[1])
+    corner_words(pair[0], pair[1], words)
+    line_parts(t, a, t.modular.pair_parts[0])
+    line_parts(t, b, t.modular.pair_parts[1])
     turn = 0
     for c in range(3):
         for power in range(3):
             n = 3 * power + c
-            out[n], out[9 + n] = _coefficient(t.parts, c, power) if words[n] != ZERO else (0.0, 0.0)
+            out[n], out[9 + n] = _coefficient(t.modular.pair_parts, c, power) if words[n] != ZERO else (0.0, 0.0)
         s, error = entry_of_corner(out, c)
         if abs(s) > error:
             turn = 1 if s > 0.0 else -1
@@ -372,10 +349,10 @@ def sign_of_jitter(t, k, a, b):
     """Sign of line k at the corner of a and b, where it is zero without jitter; UNKNOWN if it is not, or by doubles."""
     if not solve_words(t):
         return UNKNOWN
-    turn, end = enter_corner(t, a, b), t.traced.shape[0]
-    words, corner, line = t.traced[end - 1], t.parts[2], t.parts[0]
-    line_words(t, k, t.traced[end - 2])
-    power = power_of_sign(words, t.traced[end - 2])
+    turn = enter_corner(t, a, b)
+    words, corner, line = t.modular.pair[0], t.modular.corner_parts, t.modular.pair_parts[0]
+    line_words(t, k, words)
+    power = power_of_sign(t.modular.corner, words)
     if power == 0:
         return UNKNOWN
     t.polygon.n_zero += 1
@@ -395,38 +372,37 @@ def sign_of_jitter(t, k, a, b):
 
 @kernel
 def enter_weights(t):
-    """The weights at the corner entered, without jitter as words in ``system``, and what the jitter adds in the first scratch
-    column; returns the error of the latter.
+    """The weights at the corner entered: without jitter into ``modular.weights``, what the jitter adds into ``maps.weights``.
+
+    Returns the error of the latter.
     """
-    words, corner, beta, derivative = t.traced[t.traced.shape[0] - 1], t.parts[2], t.column[BETA], t.column[BETA_DERIVATIVE]
-    out, error = t.column[SCRATCH, 0], 0.0
-    out[:] = 0.0
-    for j in range(out.size):
-        t.system[0, j] = ZERO
+    words, corner, beta, derivative = t.modular.corner, t.modular.corner_parts, t.maps.beta, t.maps.beta_derivative
+    exact, out, error = t.modular.weights, t.maps.weights, 0.0
+    exact[:], out[:] = ZERO, 0.0
     for c in range(3):
         v, w = corner[3 + c] + corner[6 + c], corner[12 + c] + corner[15 + c]  # of the jitter,
         x, y = corner[c] + v, corner[9 + c] + w  # and in all
         for j in range(out.size):
-            t.system[0, j] = plus_times(t.system[0, j], words[c], t.solved[BETAS, 0, c, j])
+            exact[j] = plus_times(exact[j], words[c], t.modular.beta[0, c, j])
             out[j] += (beta[c, j] - derivative[c, j]) * v + derivative[c, j] * x
-        size, less, tiny = t.bound[LENGTH, c], t.bound[LENGTH_JITTER, c], FEW * UNIT
-        error += (t.bound[ETA, c] + t.bound[ETA_JITTER, c] + tiny * size) * (abs(v) + w) + (size + less) * w
-        error += (t.bound[ETA_JITTER, c] + tiny * less) * (abs(x) + y) + less * y
+        size, less, tiny = t.maps.length[c], t.maps.length_derivative[c], FEW * UNIT
+        error += (t.maps.eta[c] + t.maps.eta_derivative[c] + tiny * size) * (abs(v) + w) + (size + less) * w
+        error += (t.maps.eta_derivative[c] + tiny * less) * (abs(x) + y) + less * y
     return error + (out.size + FEW) * UNIT * length_of(out)
 
 
 @kernel
 def sign_of_score(t, k, turn, error):
     """As ``sign_of_jitter`` for the score line k at the corner entered, whose weights are, too: one product for each point."""
-    i, d, corner = k >> 1, t.rows.shape[1], t.parts[2]
+    i, corner = k >> 1, t.modular.corner_parts
     _make_row(t, i)
-    if dot(t.system[0, :d], t.modular[i]) != t.traced[t.traced.shape[0] - 1, L]:
+    if dot(t.modular.weights, t.modular.rows[i]) != t.modular.corner[L]:
         return UNKNOWN
     t.polygon.n_zero += 1
-    v, w, r = corner[3 + L] + corner[6 + L], corner[12 + L] + corner[15 + L], t.point[TARGET_LO, i]
+    v, w, r = corner[3 + L] + corner[6 + L], corner[12 + L] + corner[15 + L], t.data.target_jitter[i]
     x, y = corner[L] + v, corner[9 + L] + w
     s = score_one(t, i) - (v + r * x)
-    bound = t.point[NORM, i] * error + w + abs(r) * y + FEW * UNIT * (abs(v) + abs(r * x))
+    bound = t.data.norm[i] * error + w + abs(r) * y + FEW * UNIT * (abs(v) + abs(r * x))
     if not abs(s) > bound:
         return UNKNOWN
     return turn if (s > 0.0) == (t.state[i] == OUTSIDE) else -turn

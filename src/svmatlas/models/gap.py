@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.data.problem import Problem
-from svmatlas.engine.workspace import NORM, WEIGHT, L, P
+from svmatlas.engine.workspace import L, P
 
 if TYPE_CHECKING:
     from svmatlas.models.solve import Solution
@@ -87,7 +87,7 @@ def user_gaps(problem: Problem, solution: Solution, c: Floats, weights: tuple[Fl
 
 def combination(problem: Problem, share: Floats, c: Floats) -> Floats:
     """The signed dual variables (n, m) of the distinct rows, in internal units and times l."""
-    held = share * problem.data.point[WEIGHT] * c[:, problem.data.axis]
+    held = share * problem.data.weight * c[:, problem.data.axis]
     sums = np.zeros((problem.features.origin.size, len(share)))
     np.add.at(sums, problem.distinct, np.transpose(held * _sides(problem)))
     return sums.T
@@ -122,9 +122,9 @@ def _kernel_gaps(problem: Problem, share: Floats, c: Floats, z: Floats) -> Float
 
 def _finish(problem: Problem, share: Floats, c: Floats, scores: Floats, length: Floats, beta: Floats) -> Floats:
     data = problem.data
-    bound = data.point[WEIGHT] * c[:, data.axis]
+    bound = data.weight * c[:, data.axis]
     held = share * bound
-    apart = beyond_rounding(length, held, data.point[NORM], np.sqrt(c[:, L]))
+    apart = beyond_rounding(length, held, data.norm, np.sqrt(c[:, L]))
     return relative_gap(1.0 - scores, apart, beta, held, bound)
 
 

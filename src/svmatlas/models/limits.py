@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from svmatlas.data.features import lift
 from svmatlas.engine.exact import ExactFacet, ExactProblem
-from svmatlas.engine.workspace import INSIDE, MARGIN, NORM, OUTSIDE, WEIGHT, Data, Region
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Data, Region
 from svmatlas.models.solve import STEPS, choose, solution_maps
 
 Floats = npt.NDArray[np.float64]
@@ -96,22 +96,22 @@ def _solve_limit(data: Data, region: Region, facet: int, state: States, way: Way
     """The limit on the way to infinity if the partition there is the given one, up to rounding."""
     alpha_map, beta_map = solution_maps(data, region, state)
     slope, rest = way.direction @ alpha_map, way.rest @ alpha_map
-    slope_size = np.max(way.direction @ np.abs(alpha_map), initial=0.0) + data.point[WEIGHT].max(initial=0.0)
+    slope_size = np.max(way.direction @ np.abs(alpha_map), initial=0.0) + data.weight.max(initial=0.0)
     rest_size = np.max(way.rest @ np.abs(alpha_map), initial=0.0)
     slope[np.abs(slope) <= FLAT * slope_size] = 0.0
-    cap_slope, cap = data.point[WEIGHT] * way.direction[data.axis], data.point[WEIGHT] * way.rest[data.axis]
+    cap_slope, cap = data.weight * way.direction[data.axis], data.weight * way.rest[data.axis]
     beta = way.rest @ beta_map
     scores = data.rows @ beta
     margin, inside, outside = state == MARGIN, state == INSIDE, state == OUTSIDE
     full = slope >= (1 - FLAT) * cap_slope
-    mass = cap_slope[inside] @ data.point[NORM][inside]
+    mass = cap_slope[inside] @ data.norm[inside]
     wrong = [
         _relative(np.linalg.norm(way.direction @ beta_map), mass),
         _relative(np.maximum(-slope, slope - cap_slope)[margin], slope_size),
         _relative(-rest[margin & (slope == 0)], rest_size),
         _relative((rest - cap)[margin & full], rest_size),
-        _relative((1 - scores)[outside], 1 + data.point[NORM][outside] * np.linalg.norm(beta)),
-        _relative((scores - 1)[inside], 1 + data.point[NORM][inside] * np.linalg.norm(beta)),
+        _relative((1 - scores)[outside], 1 + data.norm[outside] * np.linalg.norm(beta)),
+        _relative((scores - 1)[inside], 1 + data.norm[inside] * np.linalg.norm(beta)),
     ]
     return _make_limit(data, way, facet, state, slope, rest, beta, max(wrong))
 
@@ -121,7 +121,7 @@ def _make_limit(
 ) -> LimitSolution:  # fmt: skip
     """The limit from how fast alpha grows on the margin, from what it is on the way otherwise, and from beta."""
     inside = state == INSIDE
-    cap_slope, cap = data.point[WEIGHT] * way.direction[data.axis], data.point[WEIGHT] * way.rest[data.axis]
+    cap_slope, cap = data.weight * way.direction[data.axis], data.weight * way.rest[data.axis]
     slope, rest = np.where(inside, cap_slope, slope), np.where(inside, cap, rest)
     alpha = np.where(slope > 0, np.inf, np.clip(rest, 0, np.where(cap_slope > 0, np.inf, cap)))
     factor = lift((data.rows @ beta)[None], np.sqrt(data.rows**2 @ beta**2)[None], ~inside[None], beta.size)[0]

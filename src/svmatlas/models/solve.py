@@ -20,7 +20,7 @@ import numpy.typing as npt
 from svmatlas.data.features import lift
 from svmatlas.engine.exact import ExactFacet, ExactProblem
 from svmatlas.engine.maps import affine_maps
-from svmatlas.engine.workspace import INSIDE, NORM, WEIGHT, Data, L, P, Q, Region
+from svmatlas.engine.workspace import INSIDE, Data, L, P, Q, Region
 from svmatlas.models.gap import beyond_rounding, relative_gap
 from svmatlas.support.stopping import NEVER, Limit
 
@@ -139,7 +139,7 @@ def solution_maps(data: Data, region: Region, state: States) -> tuple[Floats, Fl
     """The maps of alpha (3, N), of points inside the margin too, and of beta (3, d) in one facet."""
     alpha, beta = affine_maps(data, region, state[None], jitter=0.0, accuracy=0.0)
     inside = np.flatnonzero(state == INSIDE)
-    alpha[0, data.axis[inside], inside] = data.point[WEIGHT, inside]
+    alpha[0, data.axis[inside], inside] = data.weight[inside]
     return alpha[0], beta[0]
 
 
@@ -155,7 +155,7 @@ def _evaluate(data: Data, region: Region, states: States, c: Floats) -> tuple[Fl
 
 def _solve(data: Data, states: States, c: Floats, alpha: Floats, beta: Floats) -> Solution:
     """Put alpha into its bounds, lift beta (see ``features.lift``), and measure the gap."""
-    bound, root = data.point[WEIGHT] * c[:, data.axis], np.sqrt(c[:, L])
+    bound, root = data.weight * c[:, data.axis], np.sqrt(c[:, L])
     with np.errstate(all="ignore"):  # what overflows is no solution, and has an infinite gap
         share = np.divide(alpha, bound, out=np.zeros_like(alpha), where=bound > 0)
         share[states == INSIDE] = 1.0
@@ -164,6 +164,6 @@ def _solve(data: Data, states: States, c: Floats, alpha: Floats, beta: Floats) -
         beta = beta * lift(beta @ data.columns, np.sqrt(beta**2 @ data.columns**2), lossless, beta.shape[1])[:, None]
         held = share * bound
         length = np.linalg.norm(root[:, None] * beta - held @ data.rows / root[:, None], axis=1)
-        apart = beyond_rounding(length, held, data.point[NORM], root)
+        apart = beyond_rounding(length, held, data.norm, root)
         gap = relative_gap(1.0 - beta @ data.columns, apart, np.linalg.norm(root[:, None] * beta, axis=1), held, bound)
     return Solution(share, beta, gap, lossless)

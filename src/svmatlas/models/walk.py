@@ -26,7 +26,7 @@ from svmatlas.data.problem import Problem
 from svmatlas.engine.arena import cross, crossed, move, pull_of
 from svmatlas.engine.checking import ASK, NONE, check_corner
 from svmatlas.engine.clipping import ASKING, BROKEN, CLOSED, is_coarse, make_corner
-from svmatlas.engine.compiled import caller, kernel
+from svmatlas.engine.compiled import entry_noalloc, kernel
 from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.exact import ExactFacet, ExactProblem, answer, rounded
 from svmatlas.engine.facet import drift_of, solve_maps
@@ -37,29 +37,7 @@ from svmatlas.engine.predicates import FIRST, NO_CODE
 from svmatlas.engine.record import make_memory, make_record
 from svmatlas.engine.refinement import refine
 from svmatlas.engine.tile import impossible, more_answers
-from svmatlas.engine.workspace import (
-    AXES,
-    BETA,
-    CHECKED,
-    CODE,
-    ETA,
-    INSIDE,
-    JITTERS,
-    LENGTH,
-    MARGIN,
-    NORM,
-    OUTSIDE,
-    PER_NORM,
-    TARGET_LO,
-    Data,
-    L,
-    P,
-    Q,
-    Region,
-    Space,
-    make_space,
-    make_task,
-)
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Data, L, P, Q, Region, Space, make_space, make_task
 from svmatlas.models.solve import smaller_costs
 from svmatlas.support.stopping import NEVER, TICK, Limit, Pace
 from svmatlas.support.threads import limit_blas
@@ -91,11 +69,11 @@ FIRST_EVENTS = 4
 def _place_corner(t, line, code):
     """The corner of the path's line and another line as corner 0."""
     make_corner(t, FIRST, line, code)
-    t.edge[0, CODE, 0], t.edge[0, CODE, 1] = line, code
-    t.edge[0, CHECKED, 0] = 0
+    t.edges.code[0], t.edges.code[1] = line, code
+    t.edges.checked[0] = 0
     t.polygon.n_corners = 2
     for c in range(6):
-        t.corner[0, 0, c] = t.corner[1, 0, c]
+        t.edges.corner[0, c] = t.clipped.corner[0, c]
 
 
 @kernel
@@ -103,10 +81,10 @@ def _attempt(t, line, goal):
     """The line through which the path leaves, with the precision that the maps have."""
     t.polygon.n_asked = 0
     t.polygon.cross[0] = NO_CODE
-    if t.facet.n_margin == t.rank - 1 and not find_pencil(t, t.edge[0, :0], ALL):
+    if t.facet.n_margin == t.data.rank - 1 and not find_pencil(t, t.lines.asked[:0], ALL):
         return ASKING, goal
     code = goal
-    for _ in range(t.edge.shape[2] + t.members.shape[1]):  # each line is nearer than the one before
+    for _ in range(2 * t.edges.code.size):  # each line is nearer than the one before
         _place_corner(t, line, code)
         k = check_corner(t, FIRST)
         if k == NONE:
@@ -122,12 +100,12 @@ def find_exit(t, line, goal):
     """Outcome, and the code of the line through which the path leaves the facet; ``goal`` if it ends there."""
     if not solve_maps(t):
         return BROKEN, goal
-    if t.side_axis[-1 - goal] == L and t.facet.n_pull[0] == 0 and t.facet.n_pull[1] == 0:
+    if t.region.axis[-1 - goal] == L and t.facet.n_pull[0] == 0 and t.facet.n_pull[1] == 0:
         return CLOSED, goal
     tabulate_margin(t)
     while True:
         outcome, code = _attempt(t, line, goal)
-        if t.facet.refined != 0 or not (outcome == ASKING or (outcome == CLOSED and is_coarse(t.corner[0, 0]))):
+        if t.facet.refined != 0 or not (outcome == ASKING or (outcome == CLOSED and is_coarse(t.edges.corner[0]))):
             return outcome, code
         refine(t)
 
@@ -164,26 +142,34 @@ def make_near(data: Data, region: Region) -> tuple[Near, Data, Space]:
     size = NEARBY * max(1, d // 16)
     size = size if 2 * size <= n else 0
     near = data._replace(
-        rows=np.zeros((size, d)), columns=np.zeros((d, size)), point=np.zeros((4, size)), axis=np.zeros(size, np.int8)
+        rows=np.zeros((size, d)),
+        columns=np.zeros((d, size)),
+        norm=np.zeros(size),
+        target_jitter=np.zeros(size),
+        weight=np.zeros(size),
+        weight_jitter=np.zeros(size),
+        axis=np.zeros(size, np.int8),
     )
     points = Near(
         np.zeros(size, np.int8), np.zeros(size, np.intp), np.full(n, -1), np.zeros(d), np.zeros(n), np.zeros(1),
         np.zeros(3), np.zeros(2, np.int64), make_memory(),
     )  # fmt: skip
-    return points, near, make_space(near, region)._replace(modular=np.zeros((0, d + 1), np.uint64))  # rows come and go
+    space = make_space(near, region)
+    no_rows = space.modular._replace(rows=np.zeros((0, d + 1), np.uint64))  # rows come and go
+    return points, near, space._replace(modular=no_rows)
 
 
 @kernel
 def _is_in_reach(t, near):
     """Are the weights at corner 0 within reach of beta_0, whatever the rounding?"""
-    v, tiny = t.corner[0, 0], (t.rows.shape[1] + 8) * UNIT
+    v, tiny = t.edges.corner[0], (t.data.rows.shape[1] + 8) * UNIT
     square, length, bound = 0.0, 0.0, 0.0
     for c in range(3):
-        size = t.bound[LENGTH, c]
-        bound += (t.bound[ETA, c] + tiny * size) * (v[c] + v[3 + c]) + size * v[3 + c]
+        size = t.maps.length[c]
+        bound += (t.maps.eta[c] + tiny * size) * (v[c] + v[3 + c]) + size * v[3 + c]
     for j in range(near.weights.size):
         b = near.weights[j]
-        x = t.column[BETA, P, j] * v[0] + t.column[BETA, Q, j] * v[1] + t.column[BETA, L, j] * v[2] - b * v[2]
+        x = t.maps.beta[P, j] * v[0] + t.maps.beta[Q, j] * v[1] + t.maps.beta[L, j] * v[2] - b * v[2]
         square += x * x
         length += b * b
     bound += np.sqrt(length) * (v[5] + tiny * v[2])
@@ -197,12 +183,12 @@ def _exit_nearby(t, near, line, goal):
         return ASKING, goal
     tabulate_margin(t)
     outcome, code = _attempt(t, line, goal)
-    if t.facet.refined == 0 and (outcome == ASKING or (outcome == CLOSED and is_coarse(t.corner[0, 0]))):
+    if t.facet.refined == 0 and (outcome == ASKING or (outcome == CLOSED and is_coarse(t.edges.corner[0]))):
         refine(t)
         outcome, code = _attempt(t, line, goal)
     if outcome == CLOSED and not _is_in_reach(t, near):
         return PUT_OFF, goal
-    if outcome != CLOSED or is_coarse(t.corner[0, 0]):
+    if outcome != CLOSED or is_coarse(t.edges.corner[0]):
         return ASKING, goal
     return CLOSED, code
 
@@ -215,14 +201,14 @@ def _fill_slacks(t, near):
     for j in range(near.weights.size):
         b = near.weights[j]
         length += b * b
-        column = t.columns[j]
+        column = t.data.columns[j]
         for i in range(slack.size):
             slack[i] += b * column[i]
     error = (near.weights.size + 8) * UNIT * np.sqrt(length)
     for i in range(slack.size):
-        g = slack[i] - (1.0 + t.jitter * t.point[TARGET_LO, i])
+        g = slack[i] - (1.0 + t.jitter * t.data.target_jitter[i])
         g = g if t.state[i] == OUTSIDE else -g
-        slack[i] = -np.inf if t.state[i] == MARGIN else (g - 8.0 * UNIT) / t.point[NORM, i] - error
+        slack[i] = -np.inf if t.state[i] == MARGIN else (g - 8.0 * UNIT) / t.data.norm[i] - error
 
 
 @kernel
@@ -273,15 +259,15 @@ def _look_around(t, s, maps, v, near):
         near.place[i] = -1
         if slack[i] < reach or spare > 0:
             spare -= not slack[i] < reach
-            near.which[n], near.place[i], near.state[n], s.axis[n] = i, n, t.state[i], t.axis[i]
-            for j in range(t.rows.shape[1]):
-                s.rows[n, j] = s.columns[j, n] = t.rows[i, j]
-            for j in range(4):
-                s.point[j, n] = t.point[j, i]
-            for j in range(t.unit.shape[0]):
-                s.unit[j, n] = t.unit[j, i]
-            for j in (PER_NORM, JITTERS, AXES):
-                s.single[j, n] = t.single[j, i]
+            near.which[n], near.place[i], near.state[n], s.data.axis[n] = i, n, t.state[i], t.data.axis[i]
+            for j in range(t.data.rows.shape[1]):
+                s.data.rows[n, j] = s.data.columns[j, n] = t.data.rows[i, j]
+            s.data.norm[n], s.data.target_jitter[n] = t.data.norm[i], t.data.target_jitter[i]
+            s.data.weight[n], s.data.weight_jitter[n] = t.data.weight[i], t.data.weight_jitter[i]
+            for j in range(t.single.unit.shape[0]):
+                s.single.unit[j, n] = t.single.unit[j, i]
+            s.single.per_norm[n], s.single.jitter[n] = t.single.per_norm[i], t.single.jitter[i]
+            s.single.axis[n] = t.single.axis[i]
             n += 1
     near.reach[0] = reach
 
@@ -323,47 +309,47 @@ def _record(t, corner, code, near, out, n):
     for c in range(3):
         out.corner[n, c] = corner[c]
         near.entry[c] = corner[c]
-    move(t.rows, t.point, t.axis, t.state, t.pull, code)
+    move(t.data, t.state, t.pull, code)
     place = near.place[code >> 1]
     if place >= 0:
         cross(near.state, 2 * place + (code & 1))
 
 
-@caller
+@entry_noalloc
 def _follow(data, region, space, near_data, near_space, near, out, state, drift, line, goal, answers, n):
     """Walk on from event n until the goal (CLOSED), the end of the buffers (PUT_OFF) or questions (ASKING)."""
     t, s = make_task(data, region, space), make_task(near_data, region, near_space)
     near, out = make_record(near, near.memory), make_record(out, out.memory)
     t.state, s.state = state, near.state
-    s.pull = t.pull
+    s.pull.high, s.pull.low, s.pull.derivative, s.pull.n_points = t.pull.high, t.pull.low, t.pull.derivative, t.pull.n_points
     t.drift, s.drift = drift, drift
     t.answers, s.answers = answers, answers[:0]
     t.polygon.n_refined, t.polygon.n_zero, s.polygon.n_refined, s.polygon.n_zero = 0, 0, 0, 0
-    axis = t.side_axis[-1 - line]
+    axis = t.region.axis[-1 - line]
     while n + 1 < out.code.size:
-        outcome, code, corner = ASKING, goal, s.corner[0, 0]
+        outcome, code, corner = ASKING, goal, s.edges.corner[0]
         if near.reach[0] > 0.0:
             outcome, code = _exit_nearby(s, near, line, goal)
             if outcome == PUT_OFF:
-                _look_around(t, s, s.column[BETA], near.entry, near)
+                _look_around(t, s, s.maps.beta, near.entry, near)
                 outcome, code = _exit_nearby(s, near, line, goal)
             if code >= 0:
                 code = 2 * near.which[code >> 1] + (code & 1)
             _be_patient(near, outcome == CLOSED)
         if outcome != CLOSED:
             outcome, code = find_exit(t, line, goal)
-            corner = t.corner[0, 0]
+            corner = t.edges.corner[0]
             if outcome == CLOSED and code != goal and near.which.size > 0:
                 near.patience[0] -= 1
                 if near.patience[0] < 0:
-                    _look_around(t, s, t.column[BETA], corner, near)
+                    _look_around(t, s, t.maps.beta, corner, near)
         if outcome != CLOSED or code == goal:
             return outcome, n
         if n > 0 and code == out.code[n - 1]:
             return BROKEN, n
         _record(t, corner, code, near, out, n)
         n += 1
-        if t.axis[code >> 1] == axis:
+        if t.data.axis[code >> 1] == axis:
             _record(t, corner, code ^ 1, near, out, n)
             n += 1
         t.answers = answers[:0]
@@ -436,7 +422,7 @@ class Walker:
                 return n, outcome
             self.answers = self.answers[: len(self.answers) if n == known else 0]
             if outcome == ASKING:
-                asked = self.space.asked[: self.space.polygon[0].n_asked]
+                asked = self.space.lines.asked[: self.space.polygon[0].n_asked]
                 self.answers = more_answers(self.answers, answer(self.exact, state, asked))
                 self.n_exact += asked.shape[0]
         return n, PUT_OFF
@@ -459,13 +445,13 @@ class Walker:
 
     def _scores_hold(self, state: States) -> bool:
         """Are all scores at corner 0 of the facet in hand on their side of the target, beyond doubt?"""
-        point, space = self.data.point, self.space
-        v, e = space.corner[0, 0, :3], space.corner[0, 0, 3:]
-        size, tiny = space.bound[LENGTH, :3], (self.data.rows.shape[1] + 8) * UNIT
-        bound = (space.bound[ETA, :3] + tiny * size) @ (v + e) + size @ e  # on the error of the weights
-        score = self.data.rows @ (v @ space.column[BETA, :3]) - (1.0 + point[TARGET_LO]) * v[2]
+        data, space = self.data, self.space
+        v, e = space.edges.corner[0, :3], space.edges.corner[0, 3:]
+        size, tiny = space.maps.length[:3], (self.data.rows.shape[1] + 8) * UNIT
+        bound = (space.maps.eta[:3] + tiny * size) @ (v + e) + size @ e  # on the error of the weights
+        score = data.rows @ (v @ space.maps.beta[:3]) - (1.0 + data.target_jitter) * v[2]
         score = np.where(state == OUTSIDE, score, -score)
-        sure = score > point[NORM] * bound + 8.0 * UNIT * v[2] + 2.0 * e[2]
+        sure = score > data.norm * bound + 8.0 * UNIT * v[2] + 2.0 * e[2]
         return bool(np.all(sure | (state == MARGIN)))
 
     def finish(self, state: States, line: int, goal: int) -> None:

@@ -15,7 +15,6 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from svmatlas.data.problem import check_bounds
 from svmatlas.engine.mesh import take_lists
-from svmatlas.engine.workspace import WEIGHT
 from svmatlas.show.plane import Plane, make_plane
 from svmatlas.show.raster import fill
 from svmatlas.support.messages import shown
@@ -222,7 +221,7 @@ def _rows(atlas: Atlas) -> dict[str, npt.NDArray[Any]]:
     """The points of the engine, and which of them each of the user's rows is."""
     problem = atlas._problem
     return {
-        "rows": problem.data.rows, "weight": problem.data.point[WEIGHT], "axis": problem.data.axis.astype(np.int8),
+        "rows": problem.data.rows, "weight": problem.data.weight, "axis": problem.data.axis.astype(np.int8),
         "point": _int32(problem.point), "sign": problem.sign.astype(np.int8), "rowWeight": problem.weight,
     }  # fmt: skip
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from svmatlas.data.problem import DROPPED, ZERO
 from svmatlas.engine.locate import NOWHERE
 from svmatlas.engine.maps import affine_maps
-from svmatlas.engine.workspace import INSIDE, MARGIN, WEIGHT
+from svmatlas.engine.workspace import INSIDE, MARGIN
 from svmatlas.show.plane import Plane, make_plane
 from svmatlas.show.raster import fill
 
@@ -112,7 +112,7 @@ def alpha_shares(atlas: Atlas, rows: Sequence[int], facets: Ints, p: Floats, q: 
     point = problem.point[rows]
     states = atlas._split_states(seen)[inverse][:, point]
     alpha = np.einsum("kci,kc->ki", _maps(atlas, seen)[0][:, :, point][inverse], c)
-    bound = problem.data.point[WEIGHT][point] * c[:, problem.data.axis[point]]
+    bound = problem.data.weight[point] * c[:, problem.data.axis[point]]
     share = np.clip(alpha / bound, 0, 1)
     share = np.where(states == MARGIN, share, states == INSIDE)
     return np.where(point == ZERO, 1.0, np.where(point == DROPPED, 0.0, share))
