@@ -24,7 +24,7 @@ from svmatlas.engine.arena import (
 from svmatlas.engine.facet import sum_pull
 from svmatlas.engine.record import make_record
 from svmatlas.engine.scores import weights_at
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, make_pull
+from svmatlas.engine.workspace import HINT, INSIDE, MARGIN, OUTSIDE, make_pull
 from tests.engine import Exact, gaussian, partitions, take, task_of
 
 
@@ -32,7 +32,7 @@ from tests.engine import Exact, gaussian, partitions, take, task_of
 def arena():
     """Room for a few facets, all of which are named and wait in no queue."""
     made = make_record(make_arena(64, 5, 2, False, np.zeros(0, np.uint8)), None)
-    for array in (made.counts, made.table_key, made.holders, made.corner_counts):
+    for array in (made.counts, made.table_key, made.holders, made.n_corners, made.n_loose):
         array.fill(0)
     made.counts[0].unused, made.counts[0].n_named = -1, 64
     made.corner_list_head.fill(-1)
@@ -84,7 +84,7 @@ def test_the_queues_are_served_in_their_order(arena):
     """RINGED first; of LONE the last; what has been met twice since waits among SAME; OTHER in the end."""
     for f, queue in [(1, OTHER), (2, SAME), (3, LONE), (4, LONE), (5, LONE), (6, RINGED)]:
         waiting.enqueue(arena, f, queue)
-    arena.corner_counts[4, 0] = 2  # another corner of it became known
+    arena.n_corners[4] = 2  # another corner of it became known
     arena.corner_list_head[2] = CLOSED_SINCE  # closed in the meantime
     assert [waiting.dequeue(arena) for _ in range(6)] == [6, 5, 3, 4, 1, -1]
 
@@ -109,7 +109,11 @@ def test_queues_against_a_model(arena):
 def test_a_facet_is_told_of_a_corner_once(arena):
     waiting.record_corner(arena, 7, 2, 4, 11)
     waiting.record_corner(arena, 7, 2, 4, 11)
-    assert (arena.counts[0].n_known, *arena.corner_counts[7]) == (1, 1, 2)  # one corner, two edges with one known end
+    assert (arena.counts[0].n_known, arena.n_corners[7], arena.n_loose[7]) == (
+        1,
+        1,
+        2,
+    )
 
 
 def test_a_ring_of_corners_is_ready(arena):
@@ -118,9 +122,9 @@ def test_a_ring_of_corners_is_ready(arena):
     for a, b, number in corners:
         assert arena.counts[0].end[RINGED] == 0
         waiting.record_corner(arena, 7, a, b, number)
-    assert arena.corner_counts[7].tolist() == [3, 0]
+    assert (arena.n_corners[7], arena.n_loose[7]) == (3, 0)
     assert waiting.dequeue(arena) == 7
-    hints = np.zeros((CROWD, 3), np.int64)
+    hints = np.zeros(CROWD, HINT)
     n = waiting.known_corners_of(arena, 7, hints)
     assert sorted(map(tuple, hints[:n].tolist())) == sorted(corners)
 
@@ -180,7 +184,7 @@ def test_the_neighbourhood_holds_wherever_it_says(arena):
     task, data, _region = task_of(*gaussian(7, 2))
     state = np.full(7, INSIDE, np.int8)
     take(task, data, state)
-    assert polygon.close_facet(task, np.zeros((0, 3), np.int64)) == clipping.CLOSED
+    assert polygon.close_facet(task, task.lines.no_hints) == clipping.CLOSED
     frame = np.linalg.qr(np.random.default_rng(0).normal(size=(3, 3)))[0]
     frame[0] = 0.1
     spread = np.array([[np.inf, -np.inf], [np.inf, -np.inf], [0.0, 0.0]])

@@ -111,7 +111,7 @@ def close(task, data, state):
     """The polygon of a partition: its codes, or None if it has none or doubles do not tell."""
     if not take(task, data, state):
         return None
-    outcome = polygon.close_facet(task, np.zeros((0, 3), np.int64))
+    outcome = polygon.close_facet(task, task.lines.no_hints)
     n = task.polygon.n_corners
     return task.edges.code[:n].tolist() if outcome == clipping.CLOSED else None
 
@@ -194,7 +194,7 @@ def test_the_tightest_lines_of_a_pencil(case):
                 n = sign * (exact.targets[i] - dot(exact.rows[i], exact.beta[2]))
                 bounds[0 if s > 0 else 1].append((n / s, code))
         take(task, data, state)
-        polygon.close_facet(task, np.zeros((0, 3), np.int64))
+        polygon.close_facet(task, task.lines.no_hints)
         lower, upper = task.facet.pencil[0], task.facet.pencil[1]
         if lower >= 0 and upper >= 0:
             assert lower == max(bounds[0])[1]

@@ -19,7 +19,7 @@ from svmatlas.engine.facet import drift_of, solve_maps, sum_pull
 from svmatlas.engine.lines import line_parts
 from svmatlas.engine.lines import tabulate_margin as tabulate
 from svmatlas.engine.polygon import close_facet
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, make_space, make_task
+from svmatlas.engine.workspace import HINT, INSIDE, MARGIN, OUTSIDE, make_space, make_task
 from svmatlas.engine.zeros import UNKNOWN, line_words, sign_of_jitter, solve_words, vanishes
 from tests import cases
 
@@ -112,7 +112,7 @@ def test_signs_are_those_of_integers(make):
     """Where a sign is zero without jitter, that of what is left is found, in most cases, and never another one."""
     atlas, outcomes = svmatlas.explore(*make()), Counter()
     data, region = atlas._problem.data, atlas._region
-    space, drift, hints = make_space(data, region), drift_of(data, data.rows.shape[0]), np.empty((0, 3), dtype=np.intp)
+    space, drift, hints = make_space(data, region), drift_of(data, data.rows.shape[0]), np.empty(0, HINT)
     plain, full = ExactProblem(data, region, 0.0), ExactProblem(data, region)
     for state, tie in some_pieces(atlas, 40):
         signs, closed, vanished = facet_signs(data, region, space, state, drift, hints)

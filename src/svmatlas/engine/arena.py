@@ -34,6 +34,9 @@ COUNTS = np.dtype(
 )
 """Numbers of an arena, in an array of one record."""
 
+KNOWN = np.dtype((np.record, [(name, np.int32) for name in ("first", "second", "number", "next")]))
+"""A corner that is known: the codes of its edges, in order; its number, -2 - number if it is coarse; the next of the list."""
+
 
 class Arena(NamedTuple):
     """All facets of a tile, those that wait included. Codes are those of the candidates."""
@@ -52,9 +55,10 @@ class Arena(NamedTuple):
     depth: Int32  # (n,) parents up to the first facet
     margin: Int32  # (n, 2) positives and negatives in M
     queue: Int32  # (4, n) facets that wait, see RINGED
-    known_corners: Int32  # (m, 4) known corners of facets that wait, as linked lists: two codes in order, number (_cv), next
+    known_corners: npt.NDArray[np.void]  # known corners of facets that wait, as linked lists, see KNOWN
     corner_list_head: Int32  # (n,) CLOSED_SINCE for facets that do not wait any more
-    corner_counts: Int32  # (n, 2) corners that are known of a facet, and edges of which only one end is
+    n_corners: Int32  # (n,) corners that are known of a facet
+    n_loose: Int32  # (n,) edges of which only one end is known
     order: Int32  # (n,) the closed facets; what follows is in this order
     kind: npt.NDArray[np.int8]  # (n,) PLAIN, TIE and so on, see there
     coarse: npt.NDArray[np.bool_]  # (n,) facets with corners that even double-double does not know well
@@ -115,9 +119,10 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
         "depth": (np.int32, (n,)),
         "margin": (np.int32, (n, 2)),
         "queue": (np.int32, (4, n)),
-        "known_corners": (np.int32, (12 * n + 256, 4)),
+        "known_corners": (KNOWN, (12 * n + 256,)),
         "corner_list_head": (np.int32, (n,)),
-        "corner_counts": (np.int32, (n, 2)),
+        "n_corners": (np.int32, (n,)),
+        "n_loose": (np.int32, (n,)),
         "order": (np.int32, (n,)),
         "kind": (np.int8, (n,)),
         "coarse": (np.bool_, (n,)),
@@ -184,7 +189,7 @@ def plant_start(data, arena, start, which, key):
     arena.counts.view(np.int64)[:] = 0
     arena.key[0], arena.partition_row[0], arena.holders[0], arena.at[0] = key, 0, 1, 0
     arena.depth[0], arena.parent[0], arena.corner_list_head[0] = 0, -1, -1
-    arena.flips[0], arena.margin[0], arena.corner_counts[0] = -1, 0, 0
+    arena.flips[0], arena.margin[0], arena.n_corners[0], arena.n_loose[0] = -1, 0, 0, 0
     for k in range(which.size):
         arena.state[0, k] = start[which[k]]
     for i in range(start.size):

@@ -96,7 +96,7 @@ def _close_ringed(task, arena, f, hints):
     if n < 3 or not closed:
         return EMPTY
     for j in range(n):
-        told = hints[edges.hint[j], 2]
+        told = hints[edges.hint[j]].number
         if told < 0:
             return EMPTY
         for c in range(3):
@@ -111,7 +111,7 @@ def _close_ringed(task, arena, f, hints):
             return EMPTY
         n_clear, n_near, entering = 0, 0, False
         for j in range(n):
-            n_clear += not arena.crowded[hints[edges.hint[j], 2]]
+            n_clear += not arena.crowded[hints[edges.hint[j]].number]
             n_near += edges.corner[j, L] > THIN
         for j in range(n if n_near <= 2 else 0):
             entering = entering or (edges.code[j] >= 0 and edges.sign[j] == 0)
@@ -162,7 +162,7 @@ def _write(task, words, arena, f, hints):
         a, b, v = edges.code[j], edges.code[j + 1 if j + 1 < size else 0], edges.corner[j]
         arena.code[start + j] = a
         if edges.hint[j] >= 0:
-            told = hints[edges.hint[j], 2]
+            told = hints[edges.hint[j]].number
             arena.vertex[start + j] = number_of(told)
             if told < 0 and not is_coarse(v):  # this facet knows better
                 copy_row(v, arena.corner[number_of(told)])
@@ -260,7 +260,7 @@ def _mef(task, arena, f, key, a, b):
             return -1
         arena.table_key[where], arena.table_value[where] = key, n
         arena.key[n], arena.corner_list_head[n], arena.depth[n] = key, -1, arena.depth[f] + 1
-        arena.corner_counts[n, 0], arena.corner_counts[n, 1] = 0, 0
+        arena.n_corners[n], arena.n_loose[n] = 0, 0
         arena.parent[n], arena.flips[n, 0], arena.flips[n, 1] = f, a, (b if b != a else -1)
         arena.partition_row[n] = -1 - arena.partition_row[f]
         arena.holders[arena.partition_row[f]] += 1
@@ -363,7 +363,7 @@ def close_all(data, region, space, words, drift, moves, frame, answers, arena, h
         if done >= limit:
             return PAUSED
         told = hints[: known_corners_of(arena, f, hints)]
-        if arena.partition_row[f] < 0 and arena.corner_counts[f, 1] == 0 and _close_ringed(task, arena, f, told) == CLOSED:
+        if arena.partition_row[f] < 0 and arena.n_loose[f] == 0 and _close_ringed(task, arena, f, told) == CLOSED:
             if not _has_room(task, arena):
                 return FULL
             found = _write(task, words, arena, f, told)

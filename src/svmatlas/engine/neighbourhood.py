@@ -27,11 +27,11 @@ def center_ball(t, hints):
     if t.n_near_wanted == 0:
         return
     k = 0
-    while k < hints.shape[0] and (hints[k, 2] < 0 or t.known[max(hints[k, 2], 0), 2] == 0.0):
+    while k < hints.size and (hints[k].number < 0 or t.known[max(hints[k].number, 0), 2] == 0.0):
         k += 1
-    if k == hints.shape[0]:
+    if k == hints.size:
         return
-    v = t.known[hints[k, 2]]
+    v = t.known[hints[k].number]
     weights_at(t, v[0], v[1], v[2])
     near = t.facet.n_near > 0 and distance_from_center(t, v[2], 0.0) < WITHIN * t.facet.radius
     if not near or _strays(t.state, t.ball.fixed_state):

@@ -18,7 +18,7 @@ from svmatlas.engine.mersenne import normal_to
 from svmatlas.engine.neighbourhood import GROWN, UNIT_32, is_in_ball
 from svmatlas.engine.predicates import ASK_PENCIL, ask, minor_dd
 from svmatlas.engine.scores import cosines, fill_score, weights_at
-from svmatlas.engine.workspace import INSIDE, OUTSIDE, L, P, U
+from svmatlas.engine.workspace import INSIDE, OUTSIDE, L, P, U, code_of_hint
 from svmatlas.engine.zeros import UNKNOWN, is_spanned
 
 
@@ -359,8 +359,8 @@ def _reduce_pencil(t):
 def _pencil_known(t, hints):
     """Are both lines of the pencil among the known edges?"""
     first, second = NONE, NONE
-    for n in range(2 * hints.shape[0]):
-        k = hints[n >> 1, n & 1]
+    for n in range(2 * hints.size):
+        k = code_of_hint(hints, n)
         if k >= 0 and t.factor.slot[k >> 1] < 0 and k != first:
             first, second = k, first
     if second == NONE:
@@ -376,9 +376,9 @@ ALL, ONLY_NEAR = np.arange(2)
 @kernel
 def _all_in_ball(t, hints):
     """Are all known corners in the ball?"""
-    for k in range(hints.shape[0] if t.facet.in_ball == 1 else 0):
-        if hints[k, 2] >= 0:
-            v = t.known[hints[k, 2]]
+    for k in range(hints.size if t.facet.in_ball == 1 else 0):
+        if hints[k].number >= 0:
+            v = t.known[hints[k].number]
             weights_at(t, v[0], v[1], v[2])
             if not is_in_ball(t, v[2], 0.0):
                 return False

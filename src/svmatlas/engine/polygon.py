@@ -31,7 +31,7 @@ from svmatlas.engine.pencil import ALL, ONLY_NEAR, find_pencil, is_near
 from svmatlas.engine.predicates import NO_CODE, value_at_corner
 from svmatlas.engine.refinement import refine
 from svmatlas.engine.tie_test import THIN, is_suspect
-from svmatlas.engine.workspace import L, P, Q
+from svmatlas.engine.workspace import L, P, Q, code_of_hint
 from svmatlas.engine.zeros import enter_corner, entry_of_corner, solve_words
 
 
@@ -55,13 +55,13 @@ def path_of(hints, edges, which):
     Returns the number of edges; where the first row ends, if there are two, else 0; and whether the one row is all around.
     """
     count, first, second = 0, -1, -1
-    for k in range(hints.shape[0]):
-        if hints[k, 0] == hints[k, 1]:
+    for k in range(hints.size):
+        if hints[k].first == hints[k].second:
             continue
         count += 1
         follows = False
-        for n in range(hints.shape[0]):
-            follows = follows or (hints[n, 1] == hints[k, 0] and hints[n, 0] != hints[n, 1])
+        for n in range(hints.size):
+            follows = follows or (hints[n].second == hints[k].first and hints[n].first != hints[n].second)
         if not follows:
             if second >= 0:
                 return 0, 0, False
@@ -72,21 +72,21 @@ def path_of(hints, edges, which):
         k = first if row == 0 else second
         if closed and row == 0:
             k = 0
-            while k < hints.shape[0] and hints[k, 0] == hints[k, 1]:
+            while k < hints.size and hints[k].first == hints[k].second:
                 k += 1
-            if k == hints.shape[0]:
+            if k == hints.size:
                 return 0, 0, False
         while k >= 0 and count > 0:
             count -= 1
-            edges[n], which[n] = hints[k, 0], k
+            edges[n], which[n] = hints[k].first, k
             n += 1
-            wanted, last = hints[k, 1], k
+            wanted, last = hints[k].second, k
             k = -1
-            for other in range(hints.shape[0]):
-                if hints[other, 0] == wanted and hints[other, 1] != wanted:
+            for other in range(hints.size):
+                if hints[other].first == wanted and hints[other].second != wanted:
                     k = other
             if k < 0:
-                edges[n], which[n] = hints[last, 1], -1
+                edges[n], which[n] = hints[last].second, -1
                 n += 1
                 if row == 0 and second >= 0:
                     middle = n
@@ -153,11 +153,11 @@ def _mark(t, hints):
     n = t.polygon.n_corners
     for j in range(n):
         a, b = t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0]
-        for k in range(hints.shape[0]):
-            if hints[k, 0] == a and hints[k, 1] == b:
+        for k in range(hints.size):
+            if hints[k].first == a and hints[k].second == b:
                 t.edges.checked[j], t.edges.hint[j] = 1, k
-                if hints[k, 2] >= 0 and t.facet.refined == 0 and is_coarse(t.edges.corner[j]):
-                    t.edges.checked[j] = _take_over(t.known[hints[k, 2]], t.edges.corner[j])
+                if hints[k].number >= 0 and t.facet.refined == 0 and is_coarse(t.edges.corner[j]):
+                    t.edges.checked[j] = _take_over(t.known[hints[k].number], t.edges.corner[j])
 
 
 @kernel
@@ -199,8 +199,8 @@ def _attempt_with(t, hints, near):
         return ASKING
     if not _start_from(t, hints):
         _start(t)
-    for n in range(2 * hints.shape[0]):
-        k = hints[n >> 1, n & 1]
+    for n in range(2 * hints.size):
+        k = code_of_hint(hints, n)
         if k >= 0 and not _is_edge(t, k):
             outcome = clip(t, k)
             if outcome != CLOSED:
@@ -278,8 +278,7 @@ def _make_tied(t, j, a, b):
 def close_facet(t, hints):
     """CH of the paper: the polygon of one partition into ``t``. Returns the outcome.
 
-    ``hints`` (n, 3) are known corners as pairs of codes, or known edges (code, code): clipped first, and not checked again;
-    and their places in ``known``, or -1.
+    ``hints`` are known corners, or known edges (see HINT): clipped first, and not checked again.
     """
     if not solve_maps(t):
         return BROKEN

@@ -38,6 +38,7 @@ from svmatlas.engine.layers import ACCURACY, FULL, PAUSED, close_all, judge, tid
 from svmatlas.engine.maps import affine_maps
 from svmatlas.engine.names import enter, key_of
 from svmatlas.engine.workspace import (
+    HINT,
     INSIDE,
     MARGIN,
     OUTSIDE,
@@ -218,7 +219,7 @@ class _Work:
         plant_start(engine.wide, self.arena, start, self.which, key_of(start, engine.words))
         enter(self.arena.table_key, self.arena.table_value, self.arena.key[:1])
         self.arena.counts[0].layered = max_facets < np.inf  # these are the first facets then
-        self.hints = np.empty((CROWD, 3), dtype=np.intp)
+        self.hints = np.empty(CROWD, HINT)
         self.answers, self.asked = np.empty((0, 5), dtype=np.intp), -1  # all answers, and the facet that they are for
         self.pace = Pace(engine.pace, CHUNK)
         self.settled: list[tuple[int, Floats]] = []  # closed facets with corners from exact arithmetic

@@ -19,11 +19,11 @@ from svmatlas.engine.compiled import kernel
 def known_corners_of(arena, f, hints):
     """What facet f was told; returns how much of it there is room for."""
     n, k = 0, arena.corner_list_head[f]
-    while k >= 0 and n < hints.shape[0]:
-        for c in range(3):
-            hints[n, c] = arena.known_corners[k, c]
+    while k >= 0 and n < hints.size:
+        known = arena.known_corners[k]
+        hints[n].first, hints[n].second, hints[n].number = known.first, known.second, known.number
         n += 1
-        k = arena.known_corners[k, 3]
+        k = known.next
     return n
 
 
@@ -72,7 +72,7 @@ def dequeue(arena):
                 counts.front[queue] += 1
             if arena.corner_list_head[f] == CLOSED_SINCE:
                 continue
-            if queue == LONE and arena.corner_counts[f, 0] > 1:
+            if queue == LONE and arena.n_corners[f] > 1:
                 enqueue(arena, f, SAME)
                 continue
             return f
@@ -100,8 +100,8 @@ def release_row(arena, f):
         arena.free[counts.n_free] = seat
         counts.n_free += 1
     while k >= 0:
-        following = told[k, 3]
-        told[k, 3], counts.unused = counts.unused, k
+        following = told[k].next
+        told[k].next, counts.unused = counts.unused, k
         k = following
     arena.corner_list_head[f] = CLOSED_SINCE
 
@@ -131,25 +131,25 @@ def record_corner(arena, facet, a, b, number):
         return
     n_a, n_b = 0, 0
     while k >= 0:
-        x, y = told[k, 0], told[k, 1]
+        x, y = told[k].first, told[k].second
         if x == a and y == b:
             return
         if x != y:
             n_a += (x == a) + (y == a)
             n_b += (x == b) + (y == b)
-        k = told[k, 3]
+        k = told[k].next
     k = arena.counts[0].unused
     if k >= 0:
-        arena.counts[0].unused = told[k, 3]
-    elif arena.counts[0].n_known < told.shape[0]:
+        arena.counts[0].unused = told[k].next
+    elif arena.counts[0].n_known < told.size:
         k = arena.counts[0].n_known
         arena.counts[0].n_known += 1
     else:
         return
-    told[k, 0], told[k, 1], told[k, 2], told[k, 3] = a, b, number, arena.corner_list_head[facet]
+    told[k].first, told[k].second, told[k].number, told[k].next = a, b, number, arena.corner_list_head[facet]
     arena.corner_list_head[facet] = k
     if a != b:
-        arena.corner_counts[facet, 0] += 1
-        arena.corner_counts[facet, 1] += (1 if n_a == 0 else -1) + (1 if n_b == 0 else -1)
-        if arena.corner_counts[facet, 1] == 0 and not arena.counts[0].layered:
+        arena.n_corners[facet] += 1
+        arena.n_loose[facet] += (1 if n_a == 0 else -1) + (1 if n_b == 0 else -1)
+        if arena.n_loose[facet] == 0 and not arena.counts[0].layered:
             enqueue(arena, facet, RINGED)

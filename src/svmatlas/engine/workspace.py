@@ -73,6 +73,9 @@ POLYGON = np.dtype(
 )
 """Numbers of the polygon in hand, in an array of one record."""
 
+HINT = np.dtype((np.record, [(name, np.int64) for name in ("first", "second", "number")]))
+"""A known corner: the codes of its edges, in order; its place in ``Task.known``, or -1. If both codes are one: an edge."""
+
 FacetRecord = npt.NDArray[np.void]
 PolygonRecord = npt.NDArray[np.void]
 
@@ -165,6 +168,7 @@ class Lines(NamedTuple):
     derivative: Floats  # (3,) of one line by the jitter
     listed: Ints  # codes to be looked at again
     asked: Ints  # (n, 4) questions for exact arithmetic
+    no_hints: npt.NDArray[np.void]  # (0,) of HINT
 
 
 class Singles(NamedTuple):
@@ -342,6 +346,7 @@ def _lines(n: int, d: int, n_sides: int, cap: int) -> Lines:
         derivative=np.zeros(3),
         listed=np.zeros(2 * cap, np.int64),
         asked=np.zeros((2 * cap, 4), np.int64),
+        no_hints=np.zeros(0, HINT),
     )
 
 
@@ -400,6 +405,12 @@ def _on_lines(rows: int, columns: int) -> Floats32:
     memory = np.zeros(rows * size + 16, np.float32)
     first = -memory.ctypes.data // 4 % 16
     return memory[first : first + rows * size].reshape(rows, size)
+
+
+@kernel
+def code_of_hint(hints, n):
+    """The codes of some hints, counted through."""
+    return hints[n >> 1].second if n & 1 else hints[n >> 1].first
 
 
 @kernel
