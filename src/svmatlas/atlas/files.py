@@ -137,14 +137,19 @@ def _take_apart(atlas: Atlas) -> tuple[dict[str, Array], dict[str, Any]]:
         arrays |= {f"X.{name}": getattr(features.X, name) for name in ("data", "indices", "indptr")}
     elif features.X is not None:
         arrays["X"] = features.X
-    is_object = problem.classes.dtype.kind == "O"
-    if is_object and all(isinstance(label, str) for label in problem.classes):
+    if problem.classes.dtype.kind == "O" and all(isinstance(label, str) for label in problem.classes):
         arrays["problem.classes"] = problem.classes.astype(str)
     whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     for name, array in whole.items():
         if array.dtype.kind not in KINDS:
             raise ValueError(f"{name.split('.')[-1]} of type {array.dtype} cannot be saved")
-    parameters = {
+    return whole, _parameters(atlas)
+
+
+def _parameters(atlas: Atlas) -> dict[str, Any]:
+    """All values of an atlas that are not arrays."""
+    problem, features, kernel = atlas._problem, atlas._problem.features, atlas._problem.features.kernel
+    return {
         "region": [[lo, None if np.isinf(hi) else hi] for lo, hi in atlas.region],
         "complete": atlas.complete,
         "n_refined": atlas.n_refined,
@@ -159,10 +164,9 @@ def _take_apart(atlas: Atlas) -> tuple[dict[str, Array], dict[str, Any]]:
         "rank": problem.data.rank,
         "anchor": problem.data.anchor,
         "seed": problem.seed,
-        "object_labels": is_object,
+        "object_labels": problem.classes.dtype.kind == "O",
         "notes": atlas.notes,
     }
-    return whole, parameters
 
 
 # ----------------------------------------------------------------------------------------------------------------------

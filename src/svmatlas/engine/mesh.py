@@ -381,23 +381,28 @@ def _stitch(counts, order, at, place, corner):
             if ends[c] != NO_EDGE and starts[c] != NO_EDGE:
                 edge[links], following[links], used[links] = ends[c], starts[c], spare[c]
                 links += 1
-        least = 0
-        for k in range(links):
-            if edge[k] > edge[least]:
-                least = k
-        k = least
-        for step in range(links):
-            places[end + step] = used[k]
-            wanted, k = following[k], -1
-            for other in range(links):
-                if edge[other] == wanted:
-                    k = other
-            if k < 0 or (k == least) != (step == links - 1):
-                links = 0
-                break
-        end += links
+        end += _follow_links(edge[:links], following, used, places[end:])
         whole_at[f + 1] = end
     return whole_at, places[:end].copy()
+
+
+@kernel
+def _follow_links(edge, following, used, places):
+    """Put down the places of the corners of a polygon in order, the largest edge first. Returns how many; 0 if it is open."""
+    largest = 0
+    for k in range(edge.size):
+        if edge[k] > edge[largest]:
+            largest = k
+    k = largest
+    for step in range(edge.size):
+        places[step] = used[k]
+        wanted, k = following[k], -1
+        for other in range(edge.size):
+            if edge[other] == wanted:
+                k = other
+        if k < 0 or (k == largest) != (step == edge.size - 1):
+            return 0
+    return edge.size
 
 
 @entry
