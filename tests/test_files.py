@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 import svmatlas
 from svmatlas import FileError
-from svmatlas.atlas import files
+from svmatlas.support.arrays import PREFIX
 from tests import cases
 
 LARGE = np.random.default_rng(0).normal(size=(12, 40))
@@ -118,11 +118,11 @@ def test_foreign_files(content, tmp_path):
 def with_header(saved, change):
     """The file with another header, its digest right."""
     length = int.from_bytes(saved[8:16], "little")
-    header = json.loads(saved[files.PREFIX : files.PREFIX + length])
+    header = json.loads(saved[PREFIX : PREFIX + length])
     change(header)
     text = json.dumps(header).encode()
     digest = hashlib.blake2b(text, digest_size=32).digest()
-    return saved[:8] + len(text).to_bytes(8, "little") + digest + text + saved[files.PREFIX + length :]
+    return saved[:8] + len(text).to_bytes(8, "little") + digest + text + saved[PREFIX + length :]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_a_header_nested_beyond_all_measure(saved, tmp_path):
 
 def test_the_header_says_what_is_in_the_file(saved):
     length = int.from_bytes(saved[8:16], "little")
-    header = json.loads(saved[files.PREFIX : files.PREFIX + length])
+    header = json.loads(saved[PREFIX : PREFIX + length])
     assert header["format"] == 3
     assert header["package"] == f"svmatlas {svmatlas.__version__}"
     assert header["parameters"]["region"] == [[0.0, None], [0.0, None]]
@@ -179,7 +179,7 @@ def test_the_hash_is_that_of_the_data(tmp_path):
     for k, (A, region) in enumerate([(X, None), (X, ((0, 1), (0, 1))), (X + 1, None)]):
         svmatlas.explore(A, y, region=region).save(tmp_path / str(k))
         content = (tmp_path / str(k)).read_bytes()
-        hashes.append(json.loads(content[files.PREFIX : files.PREFIX + int.from_bytes(content[8:16], "little")])["data"])
+        hashes.append(json.loads(content[PREFIX : PREFIX + int.from_bytes(content[8:16], "little")])["data"])
     assert hashes[0] == hashes[1] != hashes[2]
 
 

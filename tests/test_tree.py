@@ -13,7 +13,10 @@ import pytest
 
 import svmatlas
 
-ROOMS = ["version", "proof", "support", "engine", "data", "models", "atlas", "paths", "choose", "estimators", "show", "cli"]
+ROOMS = [
+    "version", "proof", "support", "engine", "data", "models", "store", "atlas", "paths", "choose", "estimators", "show",
+    "cli",
+]  # fmt: skip
 """In the order in which data walk through them. (``plot`` and ``scoring`` are public names of modules in these.)"""
 
 STANDARD = sys.stdlib_module_names

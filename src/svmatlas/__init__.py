@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from svmatlas.atlas.budget import Estimate
     from svmatlas.atlas.explore import explore
     from svmatlas.atlas.facets import Facet, Partition
-    from svmatlas.atlas.files import FileError
+    from svmatlas.atlas.opened import AtlasStore
+    from svmatlas.atlas.opened import open_store as open
     from svmatlas.atlas.stream import estimate, tiles
     from svmatlas.atlas.validate import Report
     from svmatlas.choose.cells import Cell
@@ -26,13 +27,14 @@ if TYPE_CHECKING:
     from svmatlas.paths.ray import Path, ray, segment
     from svmatlas.proof.certify import Certificate, certify
     from svmatlas.proof.reading import ProofError
+    from svmatlas.support.arrays import FileError
 
 _HOMES = {
     "atlas.atlas": ("Atlas", "load"),
     "atlas.facets": ("Facet", "Partition"),
     "atlas.budget": ("Estimate",),
     "atlas.explore": ("explore",),
-    "atlas.files": ("FileError",),
+    "atlas.opened": ("AtlasStore",),
     "atlas.stream": ("estimate", "tiles"),
     "atlas.validate": ("Report",),
     "choose.cells": ("Cell",),
@@ -47,6 +49,7 @@ _HOMES = {
     "paths.ray": ("Path", "ray", "segment"),
     "proof.certify": ("Certificate", "certify"),
     "proof.reading": ("ProofError",),
+    "support.arrays": ("FileError",),
 }
 """Where public names live. They are imported at their first use: numba and scikit-learn take seconds on a slow machine."""
 
@@ -58,6 +61,7 @@ __all__ = [
     "AsymmetricSVCCV",
     "Atlas",
     "AtlasSVC",
+    "AtlasStore",
     "Cell",
     "Certificate",
     "Columns",
@@ -76,6 +80,7 @@ __all__ = [
     "estimate",
     "explore",
     "load",
+    "open",
     "plot",
     "ray",
     "roc_frontier",
@@ -90,6 +95,8 @@ def __getattr__(name: str) -> Any:
     """Import a public name at its first use."""
     if name in _MODULES:
         return import_module(f"svmatlas.{name}")
+    if name == "open":  # in its module the name is that of Python
+        return import_module("svmatlas.atlas.opened").open_store
     for home, names in _HOMES.items():
         if name in names:
             value = getattr(import_module(f"svmatlas.{home}"), name)

@@ -545,19 +545,7 @@ class Atlas:
         return Locator(self._canonical)
 
     def _check_costs(self, C_pos: Any, C_neg: Any) -> tuple[tuple[Floats, Floats], bool]:
-        p, q = np.asarray(C_pos, dtype=float), np.asarray(C_neg, dtype=float)
-        scalar = p.ndim == 0 and q.ndim == 0
-        if p.ndim > 1 or q.ndim > 1:
-            raise ValueError("costs must be scalars or one-dimensional arrays")
-        try:
-            p, q = np.broadcast_arrays(np.atleast_1d(p), np.atleast_1d(q))
-        except ValueError:
-            raise ValueError(f"C_pos and C_neg must have the same length, got {p.size} and {q.size}") from None
-        for name, values, (lo, hi) in (("C_pos", p, self.region[0]), ("C_neg", q, self.region[1])):
-            wrong = ~((values >= lo) & (values <= hi))
-            if np.any(wrong):
-                raise ValueError(f"{name} = {values[np.argmax(wrong)]} is not a cost in the region [{lo}, {hi}]")
-        return (p, q), scalar
+        return check_costs(self.region, C_pos, C_neg)
 
     # Files
 
@@ -667,6 +655,23 @@ class Atlas:
 
         """
         return validate(self, n_costs, random_state, progress, n_jobs)
+
+
+def check_costs(region: Bounds, C_pos: Any, C_neg: Any) -> tuple[tuple[Floats, Floats], bool]:
+    """The user's costs as arrays (n,), and whether they are scalars; ValueError if they are not costs in a region."""
+    p, q = np.asarray(C_pos, dtype=float), np.asarray(C_neg, dtype=float)
+    scalar = p.ndim == 0 and q.ndim == 0
+    if p.ndim > 1 or q.ndim > 1:
+        raise ValueError("costs must be scalars or one-dimensional arrays")
+    try:
+        p, q = np.broadcast_arrays(np.atleast_1d(p), np.atleast_1d(q))
+    except ValueError:
+        raise ValueError(f"C_pos and C_neg must have the same length, got {p.size} and {q.size}") from None
+    for name, values, (lo, hi) in (("C_pos", p, region[0]), ("C_neg", q, region[1])):
+        wrong = ~((values >= lo) & (values <= hi))
+        if np.any(wrong):
+            raise ValueError(f"{name} = {values[np.argmax(wrong)]} is not a cost in the region [{lo}, {hi}]")
+    return (p, q), scalar
 
 
 def _fixed(array: Array) -> Array:

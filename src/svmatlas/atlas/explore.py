@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import numpy.typing as npt
 
 from svmatlas.atlas.atlas import Atlas
 from svmatlas.atlas.budget import check_memory
+from svmatlas.atlas.jobs import is_elsewhere, survey_elsewhere
+from svmatlas.atlas.storing import Task, explore_into
 from svmatlas.atlas.survey import Surveyor
 from svmatlas.data.problem import Bounds, Problem, check_bounds, make_problem
 from svmatlas.engine.ahead import get_help
@@ -58,7 +61,8 @@ def explore(
     n_jobs: int | None = None,
     random_state: Any = 0,
     pos_label: Any = None,
-) -> Atlas:
+    store: Any = None,
+) -> Any:
     r"""Compute the whole map of the asymmetric-cost linear SVM over its two costs.
 
     .. math:: \min_\beta \tfrac12 |\beta|^2 + C_+ \sum_{y_i=+1} w_i \xi_i + C_- \sum_{y_i=-1} w_i \xi_i,
@@ -105,10 +109,19 @@ def explore(
     pos_label : int, str or other label, optional
         The label of the positive class, with cost C+. Default: the larger one in sorted order.
 
+    store : str or path-like, optional
+        A folder in which the map is built up, tile by tile, for maps that are larger than memory or take long; see
+        :doc:`large`. If the folder holds a part of the same map, the exploration goes on there.
+
     Returns
     -------
-    Atlas
-        The map. ``atlas.complete`` is False if it was stopped, also by Ctrl-C.
+    Atlas or AtlasStore
+        The map; with ``store`` the open store. ``complete`` is False if it was stopped, also by Ctrl-C.
+
+    Notes
+    -----
+    Inside ``with joblib.parallel_config(backend=...)`` tiles are explored where that says: in other processes ("loky"), or on
+    a cluster ("dask").
 
     Raises
     ------
@@ -118,6 +131,10 @@ def explore(
         If ``time_budget`` ends before a single facet is known.
     KeyboardInterrupt
         If Ctrl-C is pressed before that, or twice.
+    FileError
+        If ``store`` is a folder with something else, the store of another map or of another version, or in use.
+    OSError
+        If ``store`` cannot be written to. What was written stays, and the same call goes on with it.
 
     """
     bounds = check_bounds(region)
@@ -130,14 +147,25 @@ def explore(
         problem = make_problem(
             X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, feature_names, pos_label
         )
+        if store is not None:
+            task = Task(problem, bounds, start, random_state is None)
+            stored = explore_into(store, task, partial(first_state, problem, bounds, start), n_jobs, most, limit, progress)
+            limit.answered = True
+            return stored
         state = first_state(problem, bounds, start, limit)
         surveyor = Surveyor(problem, bounds)
         place = start or (bounds[0][0], bounds[1][0])
         if max_facets is None:
             check_memory(surveyor, jobs, limit)
         joiner = Joiner(surveyor.engine, surveyor.region, state)
+        survey = limit.within(SURVEY_SHARE * limit.left)
+        found = (
+            survey_elsewhere(surveyor, n_jobs, survey)
+            if most == np.inf and is_elsewhere()
+            else surveyor.survey(state, place, jobs, most, survey, _as_it_is)
+        )
         with _bar(progress) as show:
-            for facets in surveyor.survey(state, place, jobs, most, limit.within(SURVEY_SHARE * limit.left), _as_it_is):
+            for facets in found:
                 joiner.add(facets)
                 show(facets, surveyor)
         surveyor.engine.blocks.clear()

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from svmatlas.atlas.atlas import Atlas
 from svmatlas.atlas.budget import AT_LEAST, Estimate, samples
+from svmatlas.atlas.single import unite_tile
 from svmatlas.atlas.survey import RAY_SHARE, Surveyor
-from svmatlas.data.problem import Bounds, check_bounds, make_problem, make_region, make_tile
-from svmatlas.engine.canonical import unite
-from svmatlas.engine.mesh import Joiner
+from svmatlas.data.problem import Bounds, check_bounds, make_problem
 from svmatlas.support.progress import make_bar, move_to
 from svmatlas.support.stopping import Limit, check_budget, stoppable
 from svmatlas.support.threads import make_pool
@@ -84,19 +82,9 @@ def _atlas_of(surveyor: Surveyor, tile: Bounds, depth: int, limit: Limit) -> Atl
         return facets
     limit.check()
     surveyor.remember(tile, facets)
-    joiner = Joiner(engine, make_region(tile, problem.cost_exponent), facets.start)
-    joiner.add(facets._replace(code=_by_side(facets.code, make_tile(tile, problem.cost_exponent, surveyor.region).name)))
     counts = {name: count - before[name] for name, count in engine.counts.items()}
     with make_pool(1) as pool:
-        return Atlas(problem, tile, unite(joiner, pool), True, counts)
-
-
-def _by_side(code: npt.NDArray[np.int32], names: npt.NDArray[np.intp]) -> npt.NDArray[np.int32]:
-    """Codes with the numbers of the sides of a tile in place of their names."""
-    numbered = code.copy()
-    for j, name in enumerate(names):
-        numbered[code == -1 - name] = -1 - j
-    return numbered
+        return Atlas(problem, tile, unite_tile(engine, problem, surveyor.region, tile, facets, pool), True, counts)
 
 
 def estimate(

@@ -95,6 +95,14 @@ CLOSE = 1e-9
 APART = 1e-6
 """Relative distance of events between which a cut may go: tied ones, 1e-13 apart, count as one."""
 
+BETWEEN = (2.0**0.5 - 1, 3.0**0.5 - 1)
+"""Where between two events a cut of C+ goes, and one of C-, as a share of the way: at no place where tied data would have
+another edge or vertex, and so that cuts do not cross on the ray, which may be an edge."""
+
+LAST_CUT = 2.0**30
+"""Largest cost, in units of the data, at which there is a cut. With tied data the jitter alone, 2^-43, makes events at costs
+of 2^40 and more: what lies between them is no facet of the data."""
+
 SLIM = 1e-3
 """Least relative width of the parts of a tile that is cut again."""
 
@@ -327,7 +335,7 @@ class Surveyor:
             if facets.outcome == FULL:
                 if self.n_tiles == 0 and frame.which.size == n:
                     self.spare = tile, facets._replace(outcome=PAUSED)
-                return _halve(tile, self._costs(facets.corner)) if depth < DEEPEST else [tile]
+                return _halve(tile, self._costs(facets.corner), LAST_CUT * self._unit) if depth < DEEPEST else [tile]
             if facets.key.size == 0:
                 raise Stopped
             if frame.which.size == n:
@@ -424,12 +432,11 @@ class Surveyor:
         if self.ray.follow(limit, seconds):
             self.seeds.extend(self.ray.seeds(2 * self.ray.n_events // events))
         cuts = []
-        for column, (lo, hi) in zip(self.ray.costs().T, self.bounds, strict=True):
-            inner = np.unique(column[(column > lo * (1 + APART)) & (column < hi * (1 - APART))])
-            inner = inner[np.concatenate([[True], np.diff(inner) > APART * inner[1:]])] if inner.size else inner
+        for column, (lo, hi), share in zip(self.ray.costs().T, self.bounds, BETWEEN, strict=True):
+            inner = _apart(column, lo, min(hi, LAST_CUT * self._unit))
             count = max(inner.size // events, min(FEWEST, 2 * inner.size // events))
             at = (np.arange(1, count) * inner.size) // max(count, 1)
-            cuts.append([lo, *((inner[at] + inner[at - 1]) / 2).tolist(), hi])
+            cuts.append([lo, *_cut_before(inner, at, share).tolist(), hi])
         return list(pairwise(cuts[0])), list(pairwise(cuts[1]))
 
     @property
@@ -617,11 +624,24 @@ def outside(tile: Bounds, box: Bounds) -> list[Bounds]:
     return [part for part in parts if all(u < v for u, v in part)]
 
 
-def _halve(tile: Bounds, cost: Floats) -> list[Bounds]:
-    """Two or four parts of a tile, cut at medians of costs."""
+def _apart(cost: Floats, lo: float, hi: float) -> Floats:
+    """Of some costs those between two bounds, in order, each apart from the one before it."""
+    inner: Floats = np.unique(cost[(cost > lo * (1 + APART)) & (cost < hi * (1 - APART))])
+    return inner[np.concatenate([[True], np.diff(inner) > APART * inner[1:]])] if inner.size else inner
+
+
+def _cut_before(cost: Floats, which: Ints, share: float) -> Floats:
+    """Cuts between some of several costs, in order, and those before them, at a share of the way."""
+    cuts: Floats = cost[which - 1] + share * (cost[which] - cost[which - 1])
+    return cuts
+
+
+def _halve(tile: Bounds, cost: Floats, most: float) -> list[Bounds]:
+    """Two or four parts of a tile, cut about the medians of costs."""
     parts: list[list[tuple[float, float]]] = []
-    for column, (lo, hi) in zip(cost.T, tile, strict=True):
-        middle = float(np.median(column)) if column.size else lo
+    for column, (lo, hi), share in zip(cost.T, tile, BETWEEN, strict=True):
+        inner = _apart(column, lo, min(hi, most))
+        middle = float(_cut_before(inner, np.array([inner.size // 2]), share)[0]) if inner.size > 1 else lo
         apart = middle - lo > SLIM * middle and hi - middle > SLIM * middle
-        parts.append([(lo, middle), (middle, hi)] if apart and np.isfinite(middle) else [(lo, hi)])
+        parts.append([(lo, middle), (middle, hi)] if apart else [(lo, hi)])
     return [(a, b) for a in parts[0] for b in parts[1]]

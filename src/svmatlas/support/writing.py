@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 try:
     import fcntl
@@ -22,6 +22,9 @@ except ImportError:  # Windows has no such locks: there drafts of killed process
     fcntl = None  # type: ignore[assignment]
 
 PathLike = str | os.PathLike[str]
+
+DRAFT = ".draft-"
+"""Between the name of a file and what tells its drafts apart."""
 
 
 def check_goal(path: PathLike) -> None:
@@ -37,6 +40,13 @@ def replacing(path: PathLike) -> Iterator[Path]:
     """
     goal, old = _find_goal(path)
     _remove_stale(goal)
+    with placing(goal, old) as draft:
+        yield draft
+
+
+@contextmanager
+def placing(goal: Path, old: os.stat_result | None = None) -> Iterator[Path]:
+    """The same for a file that nobody else writes; drafts of killed processes stay (see ``remove_drafts``)."""
     draft, held = _open_draft(goal, 0o666 if old is None else 0o600)
     try:
         yield draft
@@ -46,9 +56,38 @@ def replacing(path: PathLike) -> Iterator[Path]:
         if fcntl is None:
             held.close()  # Windows moves no open file
         os.replace(draft, goal)
+        sync_folder(goal.parent)
     finally:
         held.close()
         draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Errors of the system, such as a full disk, say at which path they happened."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None or error.filename == str(path):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def sync_folder(folder: Path) -> None:
+    """Make sure that the names of new files in a folder survive a loss of power, where the system can do that."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def remove_drafts(folder: Path) -> None:
+    """Remove all drafts in a folder that nobody holds."""
+    for name in os.listdir(folder):
+        if DRAFT in name:
+            _remove_if_free(folder / name)
 
 
 def _find_goal(path: PathLike) -> tuple[Path, os.stat_result | None]:
@@ -83,7 +122,7 @@ def _copy_access(old: os.stat_result, draft: Path) -> None:
 
 
 def _draft_prefix(goal: Path) -> str:
-    return f".{goal.name}.draft-"
+    return f".{goal.name}{DRAFT}"
 
 
 def _open_draft(goal: Path, mode: int) -> tuple[Path, IO[bytes]]:
@@ -91,12 +130,12 @@ def _open_draft(goal: Path, mode: int) -> tuple[Path, IO[bytes]]:
     while True:
         draft = goal.with_name(_draft_prefix(goal) + uuid.uuid4().hex)
         held = open(draft, "xb", opener=lambda name, flags: os.open(name, flags, mode))  # noqa: SIM115
-        if _lock(held) and draft.exists():
+        if lock(held) and draft.exists():
             return draft, held
         held.close()  # another process removed it as a stale one, in the moment before it was locked
 
 
-def _lock(file: IO[bytes]) -> bool:
+def lock(file: IO[Any]) -> bool:
     """Lock a file; False if another process holds it. True also where there are no locks."""
     if fcntl is None:
         return True
@@ -120,6 +159,8 @@ def _remove_stale(goal: Path) -> None:
 
 
 def _remove_if_free(draft: Path) -> None:
+    if fcntl is None:
+        return
     with suppress(OSError):
         handle = os.open(draft, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:

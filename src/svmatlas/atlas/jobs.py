@@ -1,0 +1,204 @@
+"""Tiles as jobs for joblib: threads of this process, other processes, or a cluster, as the user has chosen.
+
+    with joblib.parallel_config(backend="dask"):
+        svmatlas.explore(X, y, store="map.svmatlas")
+
+A job is a few numbers. The problem goes to each worker once and is kept there, with what tiles have told of their neighbours.
+Kernels are read from the cache of the worker's machine. Jobs of a worker that died are done again. Jobs in this process share
+its surveyor and its limit; others have a deadline by the clock of their machine.
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+import uuid
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from joblib import Parallel, delayed, parallel_config
+from joblib.parallel import get_active_backend
+
+from svmatlas.atlas.survey import RAY_SHARE, Surveyor
+from svmatlas.data.problem import Bounds
+from svmatlas.engine.clipping import CLOSED
+from svmatlas.engine.tile import Facets
+from svmatlas.store.tiles import Tile
+from svmatlas.support.stopping import Limit, Stopped
+from svmatlas.support.threads import limit_blas
+
+T = TypeVar("T")
+
+Visit = Callable[[Surveyor, Tile, Facets], T | None]
+"""What is made of the facets of a tile, where they were found; None if they are of no use. It is sent to the workers."""
+
+KEPT = 2
+"""Problems that a worker keeps."""
+
+LARGE = "16K"
+"""Problems of more bytes than this are sent to other processes of this machine as a file."""
+
+PATIENCE = 3
+"""So often in a row workers may die before any tile is done."""
+
+
+class Found(NamedTuple, Generic[T]):
+    """What a job returns; nothing of it is there if it was stopped."""
+
+    parts: list[Bounds] | None = None  # to cut the tile into, if it has too many facets
+    made: T | None = None  # what ``visit`` makes of it
+    seconds: float = 0.0
+
+
+class Order(NamedTuple, Generic[T]):
+    """What all jobs of a run have in common."""
+
+    name: str
+    visit: Visit[T]
+    deadline: float  # by the clock of the machine
+
+
+_surveyors: OrderedDict[str, Surveyor] = OrderedDict()
+_limits: dict[str, Limit] = {}
+_guard = threading.Lock()
+
+
+def is_elsewhere() -> bool:
+    """Whether the user has told joblib to work in other processes, here or on other machines."""
+    backend, _ = get_active_backend(prefer="threads")
+    return not backend.supports_sharedmem
+
+
+def explore_tiles(
+    surveyor: Surveyor, tiles: list[Tile], n_jobs: int | None, limit: Limit, visit: Visit[T]
+) -> Iterator[tuple[Tile, Found[T]]]:
+    """Explore some tiles, and give what is found, in any order. Those that it was too late for are not among them."""
+    left, deaths = {tile.number: tile for tile in tiles}, 0
+    order = Order(uuid.uuid4().hex, visit, time.time() + limit.left if limit.finite else np.inf)
+    with _at_home(order.name, surveyor, limit), _sent(surveyor) as problem:
+        while left and not limit.expired:
+            before = len(left)
+            try:
+                for number, found in _run(order, problem, list(left.values()), n_jobs):
+                    tile = left.pop(number)
+                    if found.parts is not None or found.made is not None:
+                        yield tile, found
+                    if limit.expired:
+                        return
+            except Exception as error:
+                deaths = deaths + 1 if len(left) == before else 0
+                if not _is_death(error) or deaths >= PATIENCE:
+                    raise
+
+
+def survey_elsewhere(surveyor: Surveyor, n_jobs: int | None, limit: Limit) -> Iterator[Facets]:
+    """The facets of all tiles, round by round: parts of tiles that are cut again come in the next one.
+
+    As ``Surveyor.survey``; ``surveyor`` knows how many tiles there are, and those of which facets are missing.
+    """
+    corner = surveyor.bounds[0][0], surveyor.bounds[1][0]
+    waiting = [Tile(k, tile, 0) for k, tile in enumerate(surveyor.cut(corner, limit, RAY_SHARE * limit.left))]
+    surveyor.n_known = last = len(waiting)
+    while waiting and not limit.expired:
+        left, waiting = {tile.number: tile for tile in waiting}, []
+        for tile, found in explore_tiles(surveyor, list(left.values()), n_jobs, limit, _as_it_is):
+            if found.parts is not None:
+                waiting += [Tile(last + k, part, tile.depth + 1) for k, part in enumerate(found.parts)]
+                last += len(found.parts)
+                surveyor.n_known += len(found.parts) - 1
+                del left[tile.number]
+            if found.made is not None:
+                surveyor.n_tiles += 1
+                if found.made.outcome == CLOSED:
+                    del left[tile.number]
+                yield found.made
+        surveyor.undone += [tile.bounds for tile in left.values()]
+    surveyor.undone += [tile.bounds for tile in waiting]
+
+
+def _as_it_is(surveyor: Surveyor, tile: Tile, facets: Facets) -> Facets:
+    return facets
+
+
+def _run(order: Order[T], problem: Any, tiles: list[Tile], n_jobs: int | None) -> Iterator[tuple[int, Found[T]]]:
+    """Jobs by joblib, as they come."""
+    workers = Parallel(n_jobs=n_jobs, prefer="threads", batch_size=1, max_nbytes=LARGE, return_as="generator_unordered")
+    results = workers(delayed(_work)(order, problem, tile) for tile in tiles)
+    try:
+        yield from results
+    finally:
+        results.close()
+
+
+def _is_death(error: Exception) -> bool:
+    """Whether it is the loss of a worker, or of what was on it: classes of libraries that need not be there."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return bool(names & {"TerminatedWorkerError", "BrokenProcessPool", "KilledWorker", "CancelledError"})
+
+
+@contextmanager
+def _at_home(name: str, surveyor: Surveyor, limit: Limit) -> Iterator[None]:
+    """Jobs of a run that stay in this process share its surveyor and its limit."""
+    with _guard:
+        _surveyors[name], _limits[name] = surveyor, limit
+    try:
+        yield
+    finally:
+        with _guard:
+            _surveyors.pop(name, None)
+            _limits.pop(name, None)
+
+
+@contextmanager
+def _sent(surveyor: Surveyor) -> Iterator[npt.NDArray[np.uint8] | None]:
+    """What workers elsewhere need to know; on a cluster all have it at once, so that none is the only one.
+
+    One array: joblib sends that to each process once, and not with each job.
+    """
+    if not is_elsewhere():
+        with limit_blas():
+            yield None
+        return
+    told = pickle.dumps((surveyor.problem, surveyor.bounds, list(surveyor.seeds)))
+    problem = np.frombuffer(told, dtype=np.uint8)
+    backend, _ = get_active_backend(prefer="threads")
+    client = getattr(backend, "client", None)
+    with nullcontext() if client is None else parallel_config("dask", client=client, scatter=[problem]):
+        yield problem
+
+
+def _work(order: Order[T], problem: npt.NDArray[np.uint8] | None, tile: Tile) -> tuple[int, Found[T]]:
+    """One job: explore a tile."""
+    begin = time.monotonic()
+    surveyor = _surveyor(order.name, problem)
+    limit = _limits.get(order.name) or Limit(order.deadline - time.time())
+    try:
+        limit.check()
+        facets = surveyor.explore(tile.bounds, tile.depth, limit=limit)
+    except Stopped:
+        return tile.number, Found()
+    if isinstance(facets, list):
+        surveyor.spare = None
+        return tile.number, Found(facets, None, time.monotonic() - begin)
+    surveyor.remember(tile.bounds, facets)
+    return tile.number, Found(None, order.visit(surveyor, tile, facets), time.monotonic() - begin)
+
+
+def _surveyor(name: str, problem: npt.NDArray[np.uint8] | None) -> Surveyor:
+    """The surveyor of a run: that of this process, or one made from what was sent."""
+    with _guard:
+        if name not in _surveyors:
+            assert problem is not None
+            known, bounds, seeds = pickle.loads(problem.tobytes())
+            surveyor = Surveyor(known, bounds)
+            surveyor.seeds.extend(seeds)
+            _surveyors[name] = surveyor
+            while len(_surveyors) > KEPT:
+                _surveyors.popitem(last=False)
+        _surveyors.move_to_end(name)
+        return _surveyors[name]

@@ -1,0 +1,1 @@
+"""A map on disk, tile by tile: the problem, the files of tiles, the manifest of the run."""

@@ -1,0 +1,431 @@
+"""A map on disk: the same facets as in memory, whatever happens to the process that makes it, or to its files."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import svmatlas
+from svmatlas import FileError
+from svmatlas.atlas import survey
+from svmatlas.engine.names import make_words
+from svmatlas.store import manifest as manifests
+from svmatlas.store import tiles as tile_files
+from svmatlas.store.manifest import read_manifest
+from tests import cases
+from tests.facts import cut_finely
+from tests.test_tiles import assert_same
+
+
+def small(make, n):
+    """Some of the rows of a data set, both labels among them."""
+    X, y = make()
+    rows = np.random.default_rng(0).permutation(len(y))[:n]
+    return X[rows], y[rows]
+
+
+DATA = {
+    "gaussian": lambda: cases.gaussian(10, 10, 2, 1.0),
+    "binary": lambda: small(cases.binary, 25),
+    "lattice": lambda: small(cases.lattice, 20),
+    "one_hot": lambda: small(cases.one_hot, 30),
+    "one_positive": lambda: cases.gaussian(1, 15, 3, 0.0),
+    "separable": lambda: cases.gaussian(8, 8, 2, 10.0),
+    "both_labels": cases.both_labels,
+}
+
+
+def mixed(n=30, seed=0):
+    """A table as people have them: a decimal, a binary and a one-hot column, repeated rows, and no scaling."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame({"age": rng.integers(20, 80, n), "dose": rng.normal(size=n).round(1), "sex": rng.integers(0, 2, n)})
+    table[["a", "b", "c"]] = np.eye(3, dtype=int)[rng.integers(0, 3, n)]
+    y = np.where(table["dose"] + 0.03 * table["age"] + rng.normal(size=n) > 1.5, "ill", "well")
+    return pd.concat([table, table[:5]]), np.r_[y, y[:5]]
+
+
+@pytest.fixture
+def finely(monkeypatch):
+    cut_finely(monkeypatch, 5)
+
+
+@pytest.fixture
+def made(tmp_path, finely):
+    """A small store, complete: its data and its path."""
+    X, y = DATA["lattice"]()
+    path = tmp_path / "map.svmatlas"
+    assert svmatlas.explore(X, y, store=path).complete
+    return X, y, path
+
+
+def name_of(partition):
+    return tuple(part.tobytes() for part in partition)
+
+
+def assert_same_facets(store, plain):
+    """Facet for facet: partitions, polygons, events, neighbours."""
+    assert store.complete
+    assert (store.n_facets, store.n_edges, store.n_vertices) == (plain.n_facets, plain.n_edges, plain.n_vertices)
+    number = {name_of(plain.partition(f)): f for f in range(plain.n_facets)}
+    there = [number[name_of(store.partition(f))] for f in range(store.n_facets)]
+    assert sorted(there) == list(range(plain.n_facets))
+    for f, g in enumerate(there):
+        one, other = store.facet(f), plain.facet(g)
+        neighbours = [there[k] if k >= 0 else int(k) for k in one.neighbours]
+        first = next(
+            r for r in range(len(neighbours))
+            if np.array_equal(np.roll(neighbours, -r), other.neighbours)
+            and all(np.array_equal(a, b) for a, b in zip(one.events[r:] + one.events[:r], other.events, strict=True))
+        )  # fmt: skip
+        np.testing.assert_allclose(np.roll(one.polygon, -first, axis=0), other.polygon, rtol=1e-9, atol=1e-9)
+        assert (one.alpha is None) == (other.alpha is None)
+        np.testing.assert_allclose(one.coef, other.coef, rtol=1e-6, atol=1e-9)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The same map
+
+
+@pytest.mark.parametrize("bias", [1.0, 0.01])
+@pytest.mark.parametrize("name", DATA)
+def test_a_store_holds_the_map_of_memory(name, bias, tmp_path, finely):
+    X, y = DATA[name]()
+    plain = svmatlas.explore(X, y, bias=bias)
+    store = svmatlas.explore(X, y, bias=bias, store=tmp_path / "map.svmatlas")
+    assert store.n_tiles > 3 or name == "both_labels"  # which has few events
+    assert_same_facets(svmatlas.open(tmp_path / "map.svmatlas"), plain)
+    assert_same(store.atlas(), plain)
+
+
+@pytest.mark.parametrize("region", [((1e-2, 10), (1e-3, 1)), ((0.01, np.inf), (0, 5))])
+def test_a_store_of_a_region_with_tiles_that_were_cut_again(region, tmp_path, finely, monkeypatch):
+    X, y = cases.gaussian(25, 25, 2, 1.0)
+    plain = svmatlas.explore(X, y, region=region)
+    monkeypatch.setattr(survey, "EVENTS", 1000)
+    monkeypatch.setattr(survey, "ROOM", 0)
+    store = svmatlas.explore(X, y, region=region, store=tmp_path / "map.svmatlas", n_jobs=2)
+    assert read_manifest(tmp_path / "map.svmatlas").parts
+    assert_same_facets(store, plain)
+    assert_same(store.atlas(), plain)
+
+
+@settings(max_examples=15)
+@given(st.integers(6, 16), st.integers(1, 3), st.sampled_from([0.0, 0.01, 1.0]), st.integers(0, 10**6))
+def test_stores_of_hostile_data(tmp_path_factory, n, d, bias, seed):
+    """Small integers: repeated rows, ties, both labels."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.integers(-2, 3, size=(n, d)).astype(float), np.arange(n) % 2
+    plain = svmatlas.explore(X, y, bias=bias)
+    with pytest.MonkeyPatch.context() as patch:
+        cut_finely(patch, events=2, many=4)
+        assert_same_facets(svmatlas.explore(X, y, bias=bias, store=tmp_path_factory.mktemp("map") / "s"), plain)
+
+
+def test_queries_are_those_of_the_atlas(tmp_path, finely):
+    X, y = mixed()
+    plain = svmatlas.explore(X, y, standardize=True)
+    svmatlas.explore(X, y, standardize=True, store=tmp_path / "map")
+    store = svmatlas.open(tmp_path / "map", cache_bytes=1)  # one tile at a time
+    rng = np.random.default_rng(0)
+    p, q = np.exp(rng.uniform(-9, 9, size=(2, 300)))
+    p[:4], q[:4] = [0.0, np.inf, 1.0, np.inf], [1.0, 1.0, np.inf, np.inf]
+    for ask in ("coef", "intercept"):
+        np.testing.assert_allclose(getattr(store, ask)(p, q), getattr(plain, ask)(p, q), rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(store.alpha(p[4:], q[4:]), plain.alpha(p[4:], q[4:]), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(store.decision_function(X, p, q), plain.decision_function(X, p, q), rtol=1e-7, atol=1e-9)
+    for k in (0, 1, 2, 3, 50, 100):
+        one, other = store.partition(store.locate(p[k], q[k])), plain.partition(plain.locate(p[k], q[k]))
+        assert name_of(one) == name_of(other)
+    assert store.coef(2.0, 0.5).shape == (6,)
+    assert isinstance(store.intercept(2.0, 0.5), float)
+    assert isinstance(store.locate(2.0, 0.5), int)
+    assert store.coef([], []).shape == (0, 6)
+    assert list(store.columns.names) == list(X.columns)
+    assert (store.estimator(2.0, 0.5).predict(X) == plain.estimator(2.0, 0.5).predict(X)).all()
+    with pytest.raises(ValueError, match="not a cost in the region"):
+        store.coef(-1.0, 1.0)
+    with pytest.raises(ValueError, match="facet -1 does not exist"):
+        store.polygon(-1)
+
+
+def test_costs_on_cuts_have_the_lowest_facet_on_either_side(made):
+    _, _, path = made
+    store = svmatlas.open(path)
+    rows, columns = read_manifest(path).cuts
+    p, q = (axis.ravel() for axis in np.meshgrid(rows[1:-1], columns[1:-1]))
+    around = [store.locate(p * a, q * b) for a in (1 - 1e-7, 1 + 1e-7) for b in (1 - 1e-7, 1 + 1e-7)]
+    np.testing.assert_array_equal(store.locate(p, q), np.min(around, axis=0))
+    np.testing.assert_allclose(store.coef(p, q), store.coef(p * (1 + 1e-9), q), rtol=1e-6, atol=1e-9)
+
+
+def test_tiles_come_back_bit_for_bit(made):
+    _, _, path = made
+    store = svmatlas.open(path)
+    surveyor = survey.Surveyor(store._problem, store.region)
+    words = make_words(store._problem.n_points, np.random.default_rng(store._problem.seed))
+    for tile in read_manifest(path).tiles[:20]:
+        facets = surveyor.explore(tile.bounds)
+        summary = tile_files.Summary(0, 0, 0, 0, 0)
+        packed = tile_files.pack(facets, summary, np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint64))
+        again = tile_files.unpack(packed.arrays, words)
+        for name in (
+            "start",
+            "which",
+            "outcome",
+            "key",
+            "kind",
+            "at",
+            "code",
+            "vertex",
+            "neighbour",
+            "corner",
+            "parent",
+            "flips",
+        ):
+            one, other = getattr(facets, name), getattr(again, name)
+            np.testing.assert_array_equal(one, other, err_msg=name)
+            assert np.asarray(one).dtype == np.asarray(other).dtype, name
+        held = again.name != 0
+        np.testing.assert_array_equal(again.name[held], facets.name[held])
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Budgets, and going on
+
+
+def test_budgets_leave_a_store_to_go_on_with(tmp_path, finely):
+    X, y = DATA["gaussian"]()
+    path = tmp_path / "map"
+    store = svmatlas.explore(X, y, store=path, max_facets=50)
+    assert not store.complete
+    assert 50 <= store.n_pieces < 300
+    assert svmatlas.open(path).n_facets == store.n_facets > 0
+    with pytest.raises(ValueError, match="partial map that is not done"):
+        store.coef(1e9, 1e9)
+    with pytest.raises(ValueError, match="partial store cannot be joined"):
+        store.atlas()
+    assert not svmatlas.explore(X, y, store=path, time_budget=1e-6 + 0.05).complete
+    store = svmatlas.explore(X, y, store=path)
+    assert_same_facets(store, svmatlas.explore(X, y))
+    done = {file: file.stat().st_mtime_ns for file in path.rglob("*.tile")}
+    svmatlas.explore(X, y, store=path)
+    assert done == {file: file.stat().st_mtime_ns for file in path.rglob("*.tile")}
+
+
+def test_the_seed_of_a_store_is_kept(tmp_path, finely):
+    X, y = DATA["lattice"]()
+    svmatlas.explore(X, y, store=tmp_path / "map", max_facets=100, random_state=None)
+    assert svmatlas.explore(X, y, store=tmp_path / "map", random_state=None).complete
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"X": lambda X: X + 1}, "X"),
+        ({"y": lambda y: 1 - y}, "y"),
+        ({"bias": 2.0}, "bias"),
+        ({"region": ((0, 1), (0, 1))}, "region"),
+        ({"random_state": 1}, "random_state"),
+        ({"sample_weight": "twice"}, "sample_weight"),
+        ({"standardize": True}, "standardize"),
+        ({"start": (1.0, 1.0)}, "start"),
+        ({"kernel": "rbf"}, "kernel"),
+    ],
+)
+def test_other_data_and_parameters_are_refused(change, what, made):
+    X, y, path = made
+    change = dict(change)
+    X, y = change.pop("X", lambda X: X)(X), change.pop("y", lambda y: y)(y)
+    if "sample_weight" in change:
+        change["sample_weight"] = np.full(len(y), 2.0)
+    with pytest.raises(FileError, match=rf"store of another map: .*\b{what}\b.* differ"):
+        svmatlas.explore(X, y, store=path, **change)
+
+
+def test_another_version_is_refused(made, monkeypatch):
+    X, y, path = made
+    monkeypatch.setattr("svmatlas.atlas.storing.__version__", "0.0.1")
+    with pytest.raises(FileError, match=r"cannot go on"):
+        svmatlas.explore(X, y, store=path)
+
+
+def test_a_folder_with_other_things_is_refused(tmp_path):
+    X, y = DATA["lattice"]()
+    (tmp_path / "letter.txt").write_text("dear")
+    with pytest.raises(FileError, match="not empty"):
+        svmatlas.explore(X, y, store=tmp_path)
+    with pytest.raises(FileError, match="has no manifest"):
+        svmatlas.open(tmp_path)
+    with pytest.raises(OSError, match=r"letter\.txt"):
+        svmatlas.explore(X, y, store=tmp_path / "letter.txt")
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Damage
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(bytes(content))
+
+
+def exchange(path):
+    """A file of the same store, of another tile."""
+    shutil.copy(next(other for other in sorted(path.parent.glob("*.tile")) if other != path), path)
+
+
+@pytest.mark.parametrize("damage", [cut, flip, exchange, Path.unlink])
+def test_damaged_tiles_are_noticed_and_done_again(damage, made):
+    X, y, path = made
+    damage(path / "tiles" / "0000007.tile")
+    store = svmatlas.open(path)
+    with pytest.raises(FileError, match=r"0000007\.tile"):
+        [store.partition(f) for f in range(store.n_facets)]
+    store = svmatlas.explore(X, y, store=path)
+    assert_same_facets(store, svmatlas.explore(X, y))
+
+
+@pytest.mark.parametrize("name", ["problem", "index"])
+@pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
+def test_damage_to_other_files_is_an_error(name, damage, made):
+    _, _, path = made
+    damage(path / name)
+    with pytest.raises((FileError, FileNotFoundError), match=name):
+        svmatlas.open(path).locate(1.0, 1.0)
+
+
+def test_every_flip_in_the_manifest_is_noticed_or_harmless(made):
+    """The last line may be lost, as by a kill; then its tile, or the index, is taken up again."""
+    X, y, path = made
+    content = (path / "manifest").read_bytes()
+    last = content.rindex(b"\n", 0, -1)
+    rng = np.random.default_rng(0)
+    for at in [*rng.integers(0, last, 40).tolist(), last + 3, len(content) - 1]:
+        (path / "manifest").write_bytes(content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :])
+        if at < last:
+            with pytest.raises(FileError, match="manifest"):
+                svmatlas.open(path)
+        else:
+            assert svmatlas.explore(X, y, store=path).complete
+    (path / "manifest").write_bytes(b"")
+    with pytest.raises(FileError, match="manifest"):
+        svmatlas.open(path)
+
+
+def test_a_foreign_store_inside_a_store(made, tmp_path):
+    X, y, path = made
+    svmatlas.explore(X, y, store=tmp_path / "other")
+    for name in ("tiles/0000003.tile", "problem", "index"):
+        kept = (path / name).read_bytes()
+        shutil.copy(tmp_path / "other" / name, path / name)
+        with pytest.raises(FileError, match="another store"):
+            [svmatlas.open(path).partition(f) for f in range(svmatlas.open(path).n_facets)]
+        (path / name).write_bytes(kept)
+
+
+def test_a_full_disk_is_told_with_its_path_and_loses_nothing(tmp_path, finely, monkeypatch):
+    """The n-th write finds no room, for several n: in the file of a tile, or in the manifest."""
+    X, y = DATA["lattice"]()
+    plain, path = svmatlas.explore(X, y), tmp_path / "map"
+    sync, left = os.fsync, 0
+
+    def fail(handle):
+        nonlocal left
+        left -= stat.S_ISREG(os.fstat(handle).st_mode)
+        if left == 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        sync(handle)
+
+    monkeypatch.setattr(os, "fsync", fail)
+    done = -1
+    for after in (1, 2, 3, 8, 9, 10, 20, 31, 42):
+        left = after
+        with pytest.raises(OSError, match="No space left") as error:
+            svmatlas.explore(X, y, store=path)
+        assert str(error.value.filename).startswith(str(path))
+        if manifests.is_begun(path):
+            now = len(read_manifest(path).done)
+            assert now >= done
+            done = now
+    assert done > 10
+    assert not list(path.rglob("*.draft-*"))
+    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        cut_finely(patch, 5)
+        assert_same_facets(svmatlas.explore(X, y, store=path), plain)
+
+
+def test_two_processes_on_one_store(tmp_path, finely):
+    X, y = DATA["lattice"]()
+    path = tmp_path / "map"
+    path.mkdir()
+    with manifests.locked(path):
+        code = "import sys, svmatlas; svmatlas.explore([[0.0], [1.0]], [0, 1], store=sys.argv[1])"
+        run = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=False)
+        assert f"process {os.getpid()} on" in run.stderr
+        assert "is in use" in run.stderr
+    assert svmatlas.explore(X, y, store=path).complete
+
+
+KILLED = """
+    import os, random, shutil, signal, sys, time
+    from pathlib import Path
+    import svmatlas
+    from svmatlas.atlas import survey
+    from svmatlas.store.manifest import read_manifest
+    from tests import cases
+    survey.FEW, survey.EVENTS = 4, 7
+    X, y = cases.lattice()
+    svmatlas.explore(X, y, store=sys.argv[2], max_facets=500)  # loads all kernels
+    random.seed(0)
+    done, kills = set(), 0
+    while kills < 20:
+        child = os.fork()
+        if child == 0:
+            svmatlas.explore(X, y, store=sys.argv[1])
+            os._exit(0)
+        time.sleep(random.uniform(0.0, 0.12))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        kills += os.WIFSIGNALED(status)
+        try:
+            now = read_manifest(Path(sys.argv[1]))
+        except ValueError:
+            continue  # killed before the first line
+        assert done <= set(now.done), done - set(now.done)
+        done = set(now.done)
+        if now.finished:
+            done = set()
+            shutil.rmtree(sys.argv[1])
+"""
+
+
+@pytest.mark.alone
+def test_kills_lose_nothing_that_was_done(tmp_path):
+    code = textwrap.dedent(KILLED)
+    run = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "map", tmp_path / "other"], capture_output=True, text=True, check=False,
+        cwd=Path(__file__).parents[1],
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    X, y = cases.lattice()
+    store, plain = svmatlas.explore(X, y, store=tmp_path / "map"), svmatlas.explore(X, y)
+    assert (store.n_facets, store.n_edges, store.n_vertices) == (plain.n_facets, plain.n_edges, plain.n_vertices)
+    assert_same(store.atlas(), plain)
