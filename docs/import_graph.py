@@ -9,7 +9,7 @@ DOCS = Path(__file__).parent
 SOURCE = DOCS.parent / "src" / "svmatlas"
 PAGE = DOCS / "architecture.md"
 BEGIN, END = "<!-- imports -->\n", "<!-- end of imports -->\n"
-ROOMS = ["proof", "support", "engine", "data", "models", "atlas", "paths", "choose", "estimators", "show", "cli"]
+ROOMS = ["proof", "support", "engine", "data", "models", "store", "atlas", "paths", "choose", "estimators", "show", "cli"]
 
 
 def imports_of(path: Path) -> list[str]:

@@ -258,7 +258,7 @@ def test_estimate(monkeypatch):
 def test_no_exploration_without_memory(monkeypatch):
     X, y = cases.gaussian(60, 60, 3, 1.0)
     cut_finely(monkeypatch, events=16)
-    monkeypatch.setattr(budget, "available_memory", lambda: 2.0**16)
+    monkeypatch.setattr(budget, "available_memory", lambda: 2.0**15)
     with pytest.raises(MemoryError, match=r"facets are expected.* GiB are available.*max_facets.*svmatlas\.tiles"):
         svmatlas.explore(X, y)
     assert svmatlas.explore(X, y, max_facets=100).n_facets >= 90  # as many as were asked for, ties aside

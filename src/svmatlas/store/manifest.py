@@ -192,7 +192,7 @@ def _digest(text: bytes) -> bytes:
 
 def _parse(line: bytes) -> dict[str, Any] | None:
     """The object of a line; None if it is broken."""
-    if line[:DIGEST] != _digest(line[DIGEST + 1 :]):
+    if line[: DIGEST + 1] != _digest(line[DIGEST + 1 :]) + b" ":
         return None
     entry: dict[str, Any] = json.loads(line[DIGEST + 1 :])
     return entry
