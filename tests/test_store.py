@@ -355,7 +355,7 @@ def test_a_full_disk_is_told_with_its_path_and_loses_nothing(tmp_path, finely, m
 
     monkeypatch.setattr(os, "fsync", fail)
     done = -1
-    for after in (1, 2, 3, 8, 9, 10, 20, 31, 42):
+    for after in (1, 2, 3, 6, 7, 8, 9):
         left = after
         with pytest.raises(OSError, match="No space left") as error:
             svmatlas.explore(X, y, store=path)
@@ -364,7 +364,7 @@ def test_a_full_disk_is_told_with_its_path_and_loses_nothing(tmp_path, finely, m
             now = len(read_manifest(path).done)
             assert now >= done
             done = now
-    assert done > 10
+    assert done > 5
     assert not list(path.rglob("*.draft-*"))
     monkeypatch.undo()
     with pytest.MonkeyPatch.context() as patch:
