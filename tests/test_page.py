@@ -181,6 +181,38 @@ def value_at(atlas, color, p, q):
     }[color]  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["lattice", "one hot"])
+def test_alpha_is_valid_where_ties_cut_a_facet_and_its_colour_is_shown(tab, tmp_path, name):
+    """It is not unique there. Whatever is shown adds up to the weights, which are, and is the same in panel and picture."""
+    X, y, _ = MAPS[name]()
+    atlas = svmatlas.explore(X, y)
+    atlas.page(tmp_path / "map.html")
+    tab.open(tmp_path / "map.html")
+    C_pos, C_neg = random_costs(atlas, 300, seed=2)
+    cut = atlas._canonical.is_cut[atlas.locate(C_pos, C_neg)]
+    assert np.sum(cut) >= 10
+    sign, point = np.where(y == atlas.classes_[1], 1, -1), atlas._problem.point
+    C_pos, C_neg = C_pos[cut], C_neg[cut]
+    shares = tab.run("given.map(([p, q]) => app.query(p, q).share)", to_browser(C_pos, C_neg))
+    for p, q, share in zip(C_pos, C_neg, shares, strict=True):
+        assert 0 <= min(share) <= max(share) <= 1
+        alpha = np.where(sign > 0, p, q) * np.array(share)[point]
+        np.testing.assert_allclose((sign * alpha) @ X, atlas.coef(p, q), rtol=0, atol=1e-9 * (1 + alpha.sum()))
+    row = int(atlas.partition(int(atlas.locate(C_pos[0], C_neg[0]))).margin[0])
+    view = [*np.log10([C_pos[0], C_neg[0]]), 0.004]
+    tab.run(
+        "(app.view = { x: given[0], y: given[1], step: given[2] }, app.setRows([given[3]]), app.setColor('alpha'))",
+        [*view, row],
+    )
+    tab.settle()
+    pixels = np.random.default_rng(0).integers([60, 60], [700, 550], (60, 2)).tolist()
+    found = tab.run("given.map(([i, j]) => [app.costsOfPixel(i, j), app.colorOfPixel(i, j)])", pixels)
+    share = tab.run("given.map(([p, q]) => app.query(p, q).share)", [costs for costs, _ in found])
+    expected = tab.run("given.map((k) => app.tableColor('alpha', k))", [round(255 * one[point[row]]) for one in share])
+    near = np.abs(np.array([color for _, color in found]) - expected).max(axis=1) <= 4
+    assert np.mean(near) >= 0.9  # some pixels show an edge
+
+
 def test_facets_stay_sharp_at_any_zoom(small):
     tab, _, _, atlas, *_ = small
     inner = atlas.vertices[np.all(atlas.vertices > 0, axis=1)]
@@ -492,14 +524,15 @@ def test_the_widget_goes_both_ways_in_a_browser(small_page, tab):
         """async ([script, data]) => {
           const { default: widget } = await import(URL.createObjectURL(new Blob([script], { type: "text/javascript" })));
           const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
-          const values = { data: new DataView(bytes.buffer), costs: [1, 1] };
+          const values = { data: new DataView(bytes.buffer), costs: [0.7, 0.6] };
           const listeners = [];
           const model = {
             get: (name) => values[name], set: (name, value) => { values[name] = value; }, save_changes: () => {},
             on: (event, listener) => listeners.push(listener),
           };
           await widget.render({ model, el: document.body });
-          const first = values.costs;
+          await new Promise((done) => setTimeout(done, 300));
+          const first = [values.costs, document.querySelector(".card h2").textContent];
           values.costs = [0.3, 0.4];
           listeners.forEach((listener) => listener());
           await new Promise((done) => setTimeout(done, 300));
@@ -507,5 +540,6 @@ def test_the_widget_goes_both_ways_in_a_browser(small_page, tab):
         }""",
         [widget._esm, base64.b64encode(widget.data).decode()],
     )
-    assert found[0] != [1, 1]
+    assert found[0][0] == [0.7, 0.6]  # what was set before it showed
+    assert "C+ = 0.7, C− = 0.6" in found[0][1]
     assert "C+ = 0.3, C− = 0.4" in found[1]

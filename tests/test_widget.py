@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import traitlets
 
+import svmatlas
+
 NOTEBOOK = Path(__file__).parent.parent / "examples" / "widget.ipynb"
 
 
@@ -23,6 +25,13 @@ def test_costs_and_facet_go_together(small, widget):
         widget.costs = costs
         assert widget.facet == atlas.locate(*costs)
     assert seen[-1] == widget.facet
+
+
+def test_it_begins_at_the_best_costs_or_in_the_middle(small, widget):
+    X, y, atlas = small
+    assert widget.facet == atlas.locate(*widget.costs)
+    best = svmatlas.select(X, y, cv=3)
+    assert atlas.widget(selection=best).costs == (best.C_pos, best.C_neg)
 
 
 def test_costs_outside_the_region_are_refused(widget):

@@ -15,6 +15,8 @@ from sklearn.utils import check_consistent_length, column_or_1d
 
 from svmatlas.data.problem import check_bounds
 from svmatlas.engine.mesh import take_lists
+from svmatlas.engine.workspace import MARGIN, L
+from svmatlas.models.solve import solution_maps
 from svmatlas.show.plane import Plane, make_plane
 from svmatlas.show.raster import fill
 from svmatlas.support.messages import shown
@@ -166,7 +168,7 @@ def _int32(array: npt.NDArray[Any]) -> npt.NDArray[np.int32]:
 
 
 def _partitions(atlas: Atlas, facets: Ints | None) -> dict[str, npt.NDArray[Any]]:
-    """The tree of pieces, with the events crossed from each one's parent, and what the facets are made of.
+    """The tree of pieces, with the events crossed from each one's parent, one piece of each facet, and its tied points.
 
     Where nothing is tied and all facets are held, pieces are facets, and only the tree is needed.
     """
@@ -176,18 +178,47 @@ def _partitions(atlas: Atlas, facets: Ints | None) -> dict[str, npt.NDArray[Any]
     if facets is None and canonical.mesh is split.mesh:
         return {**start, **_tree(parent, flips)}
     chosen = np.arange(atlas.n_facets) if facets is None else facets
-    place = np.full(atlas.n_facets + 1, -1)  # the last place is for ties
-    place[chosen] = np.arange(chosen.size)
-    facet_of = place[canonical.facet]
-    pieces = _with_ancestors(np.flatnonzero(facet_of >= 0), parent)
+    pieces = _with_ancestors(np.unique(canonical.piece[chosen]), parent)
     rank = np.full(parent.size, -1)
     rank[pieces] = np.arange(pieces.size)
     above = parent[pieces]
     tied_at, tied = take_lists(canonical.tied_at, canonical.tied, chosen)
     return {
         **start, **_tree(np.where(above < 0, -1, rank[above]), flips[pieces]), "piece": _int32(rank[canonical.piece[chosen]]),
-        "facetOf": _int32(facet_of[pieces]), "tiedAt": _int32(tied_at), "tied": _int32(tied),
+        "tiedAt": _int32(tied_at), "tied": _int32(tied), **_alpha(atlas, chosen),
     }  # fmt: skip
+
+
+def _alpha(atlas: Atlas, chosen: Ints) -> dict[str, npt.NDArray[Any]]:
+    """Dual variables at the corners of those facets that ties cut: between corners they may be interpolated (page/ties.js).
+
+    For each of these facets its place among the chosen ones, the number of points on its margin, and their homogeneous dual
+    variables, corner by corner.
+    """
+    mesh = atlas._mesh
+    cut = np.flatnonzero(atlas._canonical.is_cut[chosen])
+    sizes, parts = [], [np.empty(0)]
+    for f in chosen[cut]:
+        margin = np.flatnonzero(atlas._states(np.array([f]))[0] == MARGIN)
+        sizes.append(margin.size)
+        parts.append(_alpha_at(atlas, mesh.vertices[mesh.facet_vertices[mesh.facet_at[f] : mesh.facet_at[f + 1]]])[:, margin])
+    return {
+        "cutFacet": _int32(cut),
+        "cutSize": _int32(np.array(sizes)),
+        "cutAlpha": np.concatenate([p.ravel() for p in parts]),
+    }
+
+
+def _alpha_at(atlas: Atlas, c: Floats) -> Floats:
+    """Dual variables (n, N) times l at homogeneous costs (n, 3) of vertices; at infinity those of a piece there."""
+    data = atlas._problem.data
+    bound, finite = data.weight * c[:, data.axis], c[:, L] > 0
+    alpha: Floats = np.empty_like(bound)
+    alpha[finite] = atlas._solve(c[finite]).share * bound[finite]
+    for k in np.flatnonzero(~finite):
+        maps, _ = solution_maps(data, atlas._region, atlas._split_states(atlas._locator(c[k : k + 1]))[0])
+        alpha[k] = np.clip(c[k] @ maps, 0.0, bound[k])
+    return alpha
 
 
 def _tree(parent: npt.NDArray[Any], flips: npt.NDArray[Any]) -> dict[str, npt.NDArray[Any]]:

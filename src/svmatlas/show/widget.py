@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from svmatlas.show.contents import gather
+import numpy as np
+
+from svmatlas.show.contents import Contents, gather
 from svmatlas.show.packing import pack
 from svmatlas.show.pages import bundle, source
 
@@ -26,7 +28,7 @@ def make_widget(atlas: Atlas, **shown: Any) -> Any:
         Attributes
         ----------
         costs : tuple of two floats
-            The costs (C+, C-) under the cursor; set them to move it.
+            The costs (C+, C-) under the cursor; set them to move it. At first those of the selection, or in the middle.
         facet : int
             The facet there, -1 for none.
 
@@ -47,4 +49,14 @@ def make_widget(atlas: Atlas, **shown: Any) -> Any:
         def _locate(self, change: Any) -> None:
             self.facet = int(atlas.locate(*change["new"]))
 
-    return AtlasWidget(data=pack(*gather(atlas, **shown)))
+    contents = gather(atlas, **shown)
+    return AtlasWidget(data=pack(*contents), costs=_first_costs(contents))
+
+
+def _first_costs(contents: Contents) -> tuple[float, float]:
+    """The best costs, if they are finite, or those in the middle of the map as it is first seen."""
+    best = contents.header.get("selection", {}).get("costs", (np.inf, np.inf))
+    if np.all(np.isfinite(best)):
+        return float(best[0]), float(best[1])
+    left, right, low, high = contents.header["home"]
+    return float(np.sqrt(left) * np.sqrt(right)), float(np.sqrt(low) * np.sqrt(high))

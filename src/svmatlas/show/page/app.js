@@ -33,7 +33,7 @@ export class App extends Scene {
     this.money = { fp: 1, fn: 1, prior: atlas.frontier?.prior ?? 0.5 };
     this.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
     this.build();
-    this.painter = new Painter(this.plane, atlas.nFacets);
+    this.painter = new Painter(this.plane, atlas.nDrawn);
     this.overlay = new Overlay(this.marks);
     this.values = new Values(atlas, this.painter);
     this.measure();
@@ -45,7 +45,8 @@ export class App extends Scene {
 
   // After the first picture: models need the neighbours of all facets.
   begin() {
-    this.apply(this.hooks.link === undefined ? {} : readLink(this.hooks.link));
+    const { link, costs } = this.hooks;
+    this.apply(link === undefined ? { costs } : readLink(link));
   }
 
   // Elements
@@ -324,7 +325,8 @@ export class App extends Scene {
     if (!model) return null;
     const counts = confusion(this.atlas, predictions(this.atlas, model.beta));
     const { number: facet, gap, intercept } = model;
-    return { facet, gap, intercept, coef: model.coef && Array.from(model.coef), counts, scores: scoresOf(counts) };
+    const [coef, share] = [model.coef && Array.from(model.coef), Array.from(model.share)];
+    return { facet, gap, intercept, coef, share, counts, scores: scoresOf(counts) };
   }
 
   python() {

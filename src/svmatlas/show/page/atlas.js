@@ -18,7 +18,23 @@ export function makeAtlas({ header, arrays }) {
   atlas.at = startsOf(atlas.sizes || []);
   if (!atlas.corners) atlas.corners = new Int32Array(0);
   atlas.rowsOfPoint = countRows(atlas);
+  atlas.cuts = cutsOf(atlas);
   return atlas;
+}
+
+// Facets that ties cut: where their alpha begins, for how many points it is, and the triangles that they are drawn in. Triangles are
+// numbered on from the facets.
+function cutsOf(atlas) {
+  const cuts = new Map();
+  let [at, first] = [0, atlas.nFacets];
+  (atlas.cutFacet || []).forEach((facet, k) => {
+    const [nCorners, size] = [atlas.at[facet + 1] - atlas.at[facet], atlas.cutSize[k]];
+    cuts.set(facet, { at, size, first, count: nCorners - 2 });
+    at += nCorners * size;
+    first += nCorners - 2;
+  });
+  atlas.nDrawn = first;
+  return cuts;
 }
 
 function startsOf(sizes) {
@@ -101,26 +117,9 @@ export function pieceState(atlas, piece) {
   return state;
 }
 
-// The first piece of a facet, and all of them where ties cut it.
+// A piece of each facet: where ties cut a facet there are others, with other alpha (ties.js) but the same weights.
 export function firstPiece(atlas, facet) {
   return atlas.piece ? atlas.piece[facet] : facet;
-}
-
-export function piecesOf(atlas, facet) {
-  if (!atlas.piece) return [facet];
-  if (!atlas.members) atlas.members = groupPieces(atlas);
-  return [atlas.piece[facet], ...(atlas.members.get(facet) || [])];
-}
-
-function groupPieces(atlas) {
-  const members = new Map();
-  for (let f = 0; f < atlas.facetOf.length; f++) {
-    const facet = atlas.facetOf[f];
-    if (facet < 0 || atlas.piece[facet] === f) continue;
-    if (!members.has(facet)) members.set(facet, []);
-    members.get(facet).push(f);
-  }
-  return members;
 }
 
 // The partition of a facet: all points on the margin, the tied ones too.

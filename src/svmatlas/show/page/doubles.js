@@ -25,3 +25,10 @@ export function dotMinus(a, b, number) {
   }
   return sum + error;
 }
+
+// a b - c d, rounded once: for short edges the products are almost equal.
+export function differenceOfProducts(a, b, c, d) {
+  const p = a * b;
+  const q = c * d;
+  return p - q + (productError(a, b, p) - productError(c, d, q));
+}

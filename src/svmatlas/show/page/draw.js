@@ -134,7 +134,7 @@ function makeTexture(gl) {
 }
 
 export class Painter {
-  constructor(canvas, nFacets) {
+  constructor(canvas, nDrawn) {
     this.canvas = canvas;
     const gl = canvas.getContext("webgl2", { antialias: true, alpha: false, preserveDrawingBuffer: true });
     if (!gl) throw new Error("this browser has no WebGL 2");
@@ -143,7 +143,7 @@ export class Painter {
     this.pictures = makeProgram(gl, PICTURE_VERTEX, PICTURE_FRAGMENT);
     this.moved = makeProgram(gl, BEFORE_VERTEX, BEFORE_FRAGMENT);
     this.before = makeTexture(gl);
-    this.height = Math.max(1, Math.ceil(nFacets / WIDE));
+    this.height = Math.max(1, Math.ceil(nDrawn / WIDE));
     this.values = makeTexture(gl);
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA32F, WIDE, this.height, 0, gl.RGBA, gl.FLOAT, null);
     this.colors = makeTexture(gl);

@@ -3,9 +3,10 @@
 // From some size on the costs rest + t direction stay in one facet, where beta is constant. The facets at growing t are tried, and
 // the first one whose limit satisfies the conditions of optimality is right.
 
-import { INSIDE, MARGIN, OUTSIDE, pieceState, piecesOf } from "./atlas.js";
+import { INSIDE, MARGIN, OUTSIDE, facetState, firstPiece, pieceState } from "./atlas.js";
 import { locate, NOWHERE } from "./locate.js";
 import { mapsOf, rowOf } from "./maps.js";
+import { alphaIn } from "./ties.js";
 
 const STEPS = [8, 16, 24, 32, 40, 48, 64, 96, 128, 256]; // powers of two of large costs that are looked at
 const FLAT = 2 ** -40; // a slope of alpha below this, relative to the largest, is zero
@@ -34,8 +35,8 @@ export function limitAt(atlas, cPos, cNeg) {
     const facet = locate(atlas, stop);
     if (facet === NOWHERE || seen.has(facet)) continue;
     seen.add(facet);
-    for (const piece of piecesOf(atlas, facet)) {
-      const limit = limitIn(atlas, pieceState(atlas, piece), way);
+    for (const { state, maps } of mapsOfFacet(atlas, facet)) {
+      const limit = limitIn(atlas, state, maps, way);
       if (!best || limit.gap < best.gap) best = { facet, ...limit };
       if (best.gap <= VALID) return best;
     }
@@ -43,11 +44,20 @@ export function limitAt(atlas, cPos, cNeg) {
   return best;
 }
 
+// The maps of a facet; where ties cut it, of each of its triangles.
+function mapsOfFacet(atlas, facet) {
+  const piece = pieceState(atlas, firstPiece(atlas, facet));
+  const maps = mapsOf(atlas, piece);
+  const cut = atlas.cuts.get(facet);
+  if (!cut) return [{ state: piece, maps }];
+  const state = facetState(atlas, facet);
+  return Array.from({ length: cut.count }, (_, k) => ({ state, maps: { ...maps, ...alphaIn(atlas, facet, k) } }));
+}
+
 const combine = (maps, k, c) => maps[0][k] * c[0] + maps[1][k] * c[1] + maps[2][k] * c[2];
 
 // The limit in one partition; its gap is the largest relative violation.
-function limitIn(atlas, state, { direction, rest }) {
-  const maps = mapsOf(atlas, state);
+function limitIn(atlas, state, maps, { direction, rest }) {
   const beta = Float64Array.from(maps.beta[0], (_, j) => combine(maps.beta, j, rest));
   const growth = Math.hypot(...maps.beta[0].map((_, j) => combine(maps.beta, j, direction)));
   const { slopes, wrong } = limitOfAlpha(atlas, state, maps, direction, rest);

@@ -4,20 +4,13 @@
 // the one with the lowest number.
 
 import { neighboursOf } from "./atlas.js";
-import { productError } from "./doubles.js";
+import { differenceOfProducts } from "./doubles.js";
 
 export const NOWHERE = -1;
 const ROUNDING = 2 ** -44; // a point is beyond an edge if its relative distance is below minus this
 const SHORT = 2 ** -34; // relative length of an edge that may be there by the jitter only
 const SLACK = 2 ** -30; // how far beyond an edge a point may be when all facets are tried: corners are good to 2e-10
 const CELLS = 64; // of the grid of places where walks begin, on each side
-
-// a b - c d, rounded once: for short edges the products are almost equal.
-function differenceOfProducts(a, b, c, d) {
-  const p = a * b;
-  const q = c * d;
-  return p - q + (productError(a, b, p) - productError(c, d, q));
-}
 
 // Distance of c from the edge between vertices v and w, negative beyond it, relative to the costs; infinite for short edges.
 function beyond({ vertexP: P, vertexQ: Q, vertexL: L }, v, w, c) {

@@ -104,8 +104,16 @@ export function mapsOf(atlas, state) {
   const constant = zeros(atlas.rank);
   Q.forEach((q, k) => addTo(constant, ones[k], q));
   alpha.push(solveUpper(R, ones));
-  beta.push(refined(rows, Q, R, constant, 1));
+  beta.push(withoutRounding(refined(rows, Q, R, constant, 1), Q, ones));
   return { members, alpha, beta };
+}
+
+// A sum of terms shares[k] Q[k] that is no more than their rounding is zero.
+function withoutRounding(sum, Q, shares) {
+  return sum.map((value, j) => {
+    const size = Q.reduce((total, q, k) => total + Math.abs(shares[k] * q[j]), 0);
+    return Math.abs(value) <= CANCELLED * size ? 0 : value;
+  });
 }
 
 export function betaAt(atlas, maps, c) {

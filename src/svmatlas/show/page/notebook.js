@@ -5,6 +5,7 @@ import { mount } from "./app.js";
 async function render({ model, el }) {
   const root = document.createElement("div");
   root.style.height = "560px";
+  root.dataset.lmSuppressShortcuts = "true"; // keys are the map's: in JupyterLab x would cut the cell
   el.append(root);
   const view = model.get("data");
   const packed = new Uint8Array(view.buffer, view.byteOffset, view.byteLength);
@@ -14,7 +15,7 @@ async function render({ model, el }) {
     model.set("costs", costs);
     model.save_changes();
   };
-  const app = await mount(root, packed, { changed });
+  const app = await mount(root, packed, { changed, costs: model.get("costs") });
   model.on("change:costs", () => {
     const costs = model.get("costs");
     if (costs.every((value, k) => value === app.costs?.[k])) return;

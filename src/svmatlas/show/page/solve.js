@@ -1,11 +1,11 @@
 // Costs -> the model there, with its duality gap: the facet that holds them, its partition, its maps (models/solve.py, models/gap.py).
 
-import { INSIDE, facetState, homogeneous, pieceState, piecesOf } from "./atlas.js";
+import { INSIDE, facetState, firstPiece, homogeneous, pieceState } from "./atlas.js";
 import { limitAt } from "./limits.js";
 import { locate } from "./locate.js";
 import { addTo, betaAt, dot, mapsOf, rowOf, zeros } from "./maps.js";
+import { alphaIn, triangleAt } from "./ties.js";
 
-const GOOD_GAP = 1e-11; // of a relative duality gap: rounding leaves some 1e-14
 const LIFT = 2 ** -50; // scores are lifted to 1 and this times sqrt(terms) times their length, see data/features.py
 const SLIP = 2 ** -51; // rounding of a sum of rows, relative to their lengths, see models/gap.py
 
@@ -57,13 +57,21 @@ function gapOf(atlas, share, beta, c) {
   return Number.isNaN(gap) ? Infinity : gap;
 }
 
-export function solve(atlas, state, c) {
+// The maps of a facet at homogeneous costs, and the partition that they are of.
+export function mapsIn(atlas, facet, c) {
+  const state = pieceState(atlas, firstPiece(atlas, facet));
   const maps = mapsOf(atlas, state);
+  if (!atlas.cuts.has(facet)) return { state, maps };
+  return { state: facetState(atlas, facet), maps: { ...maps, ...alphaIn(atlas, facet, triangleAt(atlas, facet, c)) } };
+}
+
+export function solveInFacet(atlas, facet, c) {
+  const { state, maps } = mapsIn(atlas, facet, c);
   const share = sharesAt(atlas, state, maps, c);
-  let beta = betaAt(atlas, maps, c);
+  const beta = betaAt(atlas, maps, c);
   const factorUp = lift(atlas, state, beta);
-  beta = beta.map((value) => value * factorUp);
-  return { share, beta, gap: gapOf(atlas, share, beta, c) };
+  const lifted = beta.map((value) => value * factorUp);
+  return { share, beta: lifted, gap: gapOf(atlas, share, lifted, c) };
 }
 
 // The weights of the user's columns; coef is null where the page does not hold what they are made of.
@@ -93,17 +101,6 @@ export function coefMap(atlas, maps, j) {
     return sum;
   };
   return maps.beta.map((beta) => of(beta) / (atlas.scale ? atlas.scale[j] : 1));
-}
-
-// Of the pieces of a facet, where ties cut it, the one whose solution has the smallest gap; the first that is good will do.
-export function solveInFacet(atlas, facet, c) {
-  let best = null;
-  for (const piece of piecesOf(atlas, facet)) {
-    const found = solve(atlas, pieceState(atlas, piece), c);
-    if (!best || found.gap < best.gap) best = found;
-    if (best.gap <= GOOD_GAP) break;
-  }
-  return best;
 }
 
 export function inRegion(atlas, cPos, cNeg) {

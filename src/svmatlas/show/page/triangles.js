@@ -5,6 +5,7 @@
 // A place is stored as the sum of two single-precision numbers: relative to the middle of the view it has some 48 bits.
 
 import { clip, halfPlanes, middleOf, placeOf } from "./plane.js";
+import { cornersOf } from "./ties.js";
 
 const DEEPEST = 48; // splits in a row: a guard only, each one makes an edge a quarter as bent
 const SMALL = 0.05; // decades: in a facet no wider than this slopes hardly change,
@@ -83,13 +84,16 @@ function putRange(boxes, k, places, { at, corners }, f) {
 
 // The ring of a facet in the user's homogeneous costs, as far as it lies in some half planes.
 export function ringOf(atlas, planes, f) {
-  let ring = [];
+  const ring = [];
   for (let k = atlas.at[f]; k < atlas.at[f + 1]; k++) {
     const v = atlas.corners[k];
     ring.push([atlas.vertexP[v] / atlas.unit, atlas.vertexQ[v] / atlas.unit, atlas.vertexL[v]]);
   }
-  for (const h of planes) if (ring.length) ring = clip(ring, h);
-  return ring;
+  return clipped(ring, planes);
+}
+
+function clipped(ring, planes) {
+  return planes.reduce((left, h) => (left.length ? clip(left, h) : left), ring);
 }
 
 function cornerOf(scale, [p, q, l]) {
@@ -113,18 +117,32 @@ function split(out, a, b, c, facet, tolerance, depth) {
 }
 
 // What is drawn: the facets inside a box of places, bent by no more than a tolerance.
-function addFacet(out, atlas, f, { scale, layout, box, planes, tolerance }) {
+function addFacet(out, atlas, f, how) {
+  const { scale, layout, box, planes, tolerance } = how;
+  const cut = atlas.cuts.get(f);
+  if (cut) return addParts(out, atlas, f, cut, how);
   const b = layout.boxes.subarray(4 * f, 4 * f + 4);
   const wide = Math.max(b[1] - b[0], b[3] - b[2]);
   const flat = scale.name !== "log" || (wide < SMALL && BENT * wide * wide < tolerance);
   const within = !planes.length || (b[0] >= box[0] && b[1] <= box[1] && b[2] >= box[2] && b[3] <= box[3]);
   if (flat && within) return addFan(out, atlas, layout, f);
-  const corners = ringOf(atlas, planes, f).map((c) => cornerOf(scale, c));
+  return addRing(out, ringOf(atlas, planes, f), f, scale, flat ? Infinity : tolerance);
+}
+
+function addRing(out, ring, id, scale, tolerance) {
+  const corners = ring.map((c) => cornerOf(scale, c));
   for (let k = 1; k + 1 < corners.length; k++) {
-    if (flat) out.add(corners[0], corners[k], corners[k + 1], f);
-    else split(out, corners[0], corners[k], corners[k + 1], f, tolerance, DEEPEST);
+    if (tolerance === Infinity) out.add(corners[0], corners[k], corners[k + 1], id);
+    else split(out, corners[0], corners[k], corners[k + 1], id, tolerance, DEEPEST);
   }
-  return undefined;
+}
+
+// A facet that ties cut: triangles with numbers of their own, since alpha has another map in each (ties.js).
+function addParts(out, atlas, f, { first, count }, { scale, planes, tolerance }) {
+  for (let k = 0; k < count; k++) {
+    const ring = cornersOf(atlas, f, k).map(([p, q, l]) => [p / atlas.unit, q / atlas.unit, l]);
+    addRing(out, clipped(ring, planes), first + k, scale, scale.name === "log" ? tolerance : Infinity);
+  }
 }
 
 // Most facets: all corners are drawn, and no edge is bent.

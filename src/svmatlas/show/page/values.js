@@ -3,11 +3,12 @@
 // Sizes of sets and layers are known at once. Values that need models are computed facet by facet, in short turns between frames,
 // the largest facets in view first; facets that were not reached yet are grey.
 
-import { INSIDE, MARGIN, firstPiece, pieceState, piecesOf, sizesOfSets } from "./atlas.js";
+import { INSIDE, MARGIN, firstPiece, pieceState, sizesOfSets } from "./atlas.js";
 import { WIDE } from "./draw.js";
 import { betaAt, mapsOf } from "./maps.js";
 import { confusion, differing, isHeldOut, predictions, scoresOf } from "./scores.js";
 import { coefMap } from "./solve.js";
+import { alphaIn } from "./ties.js";
 
 const KNOWN_MAP = 1;
 const KNOWN_VALUE = 2;
@@ -112,6 +113,7 @@ export class Values {
     for (let f = 0; f < found.length; f++) {
       this.values[4 * f + 2] = found[f];
       this.values[4 * f + 3] = KNOWN_VALUE;
+      if (this.atlas.cuts.has(f)) this.put(f, [0, 0, found[f], KNOWN_VALUE]);
       low = Math.min(low, found[f]);
       high = Math.max(high, found[f]);
     }
@@ -136,11 +138,25 @@ export class Values {
       const f = this.queue.pop();
       this.compute(f);
       this.done++;
-      const row = Math.floor(f / WIDE);
-      first = Math.min(first, row);
-      last = Math.max(last, row + 1);
+      for (const id of this.drawnAs(f)) {
+        const row = Math.floor(id / WIDE);
+        first = Math.min(first, row);
+        last = Math.max(last, row + 1);
+      }
     }
     if (last > 0) this.painter.setValues(this.values, first, last);
+  }
+
+  // The numbers that a facet is drawn with: its own, and where ties cut it those of its triangles.
+  drawnAs(f) {
+    const cut = this.atlas.cuts.get(f);
+    return cut ? [f, cut.first, cut.first + cut.count - 1] : [f];
+  }
+
+  put(f, four) {
+    this.values.set(four, 4 * f);
+    const cut = this.atlas.cuts.get(f);
+    for (let k = 0; cut && k < cut.count; k++) this.values.set(four, 4 * (cut.first + k));
   }
 
   compute(f) {
@@ -158,32 +174,46 @@ export class Values {
     return this.setValue(f, value);
   }
 
-  // Alpha is one affine map in a facet only if ties do not cut it; else it is left out.
+  // Alpha is one affine map in a facet, or where ties cut it in each of its triangles.
   computeAlpha(f) {
     const { atlas } = this;
     const i = this.pointOfRow();
     if (i < 0) return this.setValue(f, i === -2 ? 1 : 0);
-    if (piecesOf(atlas, f).length > 1) return undefined;
+    if (atlas.cuts.has(f)) return this.computeParts(f, i);
     const state = pieceState(atlas, firstPiece(atlas, f));
     if (state[i] !== MARGIN) return this.setValue(f, state[i] === INSIDE ? 1 : 0);
-    const { members, alpha } = mapsOf(atlas, state);
-    const k = members.indexOf(i);
-    const [p, q, l] = alpha.map((map) => map[k] / atlas.weight[i]);
-    const place = 4 * f;
-    this.values.set([p, q, l / atlas.unit, KNOWN_MAP], place);
+    this.values.set(this.shareOf(i, mapsOf(atlas, state)), 4 * f);
     return undefined;
+  }
+
+  computeParts(f, i) {
+    const { first, count } = this.atlas.cuts.get(f);
+    for (let k = 0; k < count; k++) {
+      const maps = alphaIn(this.atlas, f, k);
+      if (!maps.members.includes(i)) return this.setValue(f, pieceState(this.atlas, firstPiece(this.atlas, f))[i] === INSIDE ? 1 : 0);
+      this.values.set(this.shareOf(i, maps), 4 * (first + k));
+    }
+    this.values[4 * f + 3] = KNOWN_VALUE;
+    return undefined;
+  }
+
+  // The map of a point's alpha as a share of its bound.
+  shareOf(i, { members, alpha }) {
+    const k = members.indexOf(i);
+    const [p, q, l] = alpha.map((map) => map[k] / this.atlas.weight[i]);
+    return [p, q, l / this.atlas.unit, KNOWN_MAP];
   }
 
   setMap(f, [p, q, l]) {
     const { unit } = this.atlas;
-    this.values.set([p * unit, q * unit, l, KNOWN_MAP], 4 * f);
+    this.put(f, [p * unit, q * unit, l, KNOWN_MAP]);
     const c = middleOfFacet(this.atlas, f);
     const size = c[2] > 0 ? Math.abs((p * c[0] + q * c[1]) / c[2] + l) : 0;
     if (size > this.range[1] && Number.isFinite(size)) this.range = [-size, size];
   }
 
   setValue(f, value) {
-    this.values.set([0, 0, value, KNOWN_VALUE], 4 * f);
+    this.put(f, [0, 0, value, KNOWN_VALUE]);
     if (this.quantity.id === "alpha") return;
     const [low, high] = this.done ? this.range : [value, value];
     this.range = [Math.min(low, value), Math.max(high, value)];
