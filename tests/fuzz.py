@@ -1,4 +1,5 @@
-"""Random trials in any number: ``python -m tests.fuzz selections 5000 --jobs 2`` ``... maps 2000`` or ``... facts 2000``.
+"""Random trials in any number: ``python -m tests.fuzz selections 5000 --jobs 2`` ``... maps 2000``
+``... facts 2000`` or ``... proofs 500``.
 
 The suite runs the first few hundred of each. Outcomes are counted; each failure is shown with its seed, and the exit code is
 then 1.
@@ -14,9 +15,9 @@ from time import perf_counter
 from joblib import Parallel, delayed
 from tqdm import tqdm
 
-from tests import facts, hostile, selections
+from tests import facts, hostile, proofs, selections
 
-TRIALS = {"selections": selections.trial, "maps": hostile.trial, "facts": facts.trial}
+TRIALS = {"selections": selections.trial, "maps": hostile.trial, "facts": facts.trial, "proofs": proofs.trial}
 
 
 def attempt(name, seed):

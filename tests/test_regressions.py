@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 
@@ -69,11 +71,16 @@ CASES = {
 }  # fmt: skip
 
 
+WARNED = ("thin_region", "tiny_region", "true_but_thin", "nearly_equal_rows")
+"""There the jitter moves corners."""
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_valid_and_optimal(name, gap):
     X, y, arguments, costs = CASES[name]
     X, y = np.array(X, dtype=float), np.array(y)
-    atlas = svmatlas.explore(X, y, **arguments)
+    with pytest.warns(svmatlas.AccuracyWarning) if name in WARNED else nullcontext():
+        atlas = svmatlas.explore(X, y, **arguments)
     report = atlas.validate()
     assert report.ok, str(report)
     for C_pos, C_neg in costs:

@@ -462,12 +462,15 @@ class Atlas:
         return limit
 
     def _gap_on_the_way(self, piece: int, stops: Floats) -> float:
-        """Relative duality gap on the user's rows at the first of some costs on the way to infinity where a piece is right."""
+        """Relative duality gap on the user's rows at the first of some costs on the way to infinity where a piece is right.
+
+        Where it is at none of them, at those where it is least wrong.
+        """
         if self._problem.features.factor is None:
             return 0.0
         states = np.repeat(self._split_states(np.array([piece])), len(stops), axis=0)
         solution = solve(self._problem.data, self._region, states, stops)
-        right = np.flatnonzero(solution.gap <= ALARM)[:1]
+        right = np.flatnonzero(solution.gap <= max(ALARM, solution.gap.min()))[:1]
         first = Solution(*(array[right] for array in solution))  # type: ignore[arg-type]
         return float(np.max(user_gaps(self._problem, first, stops[right]), initial=0.0))
 

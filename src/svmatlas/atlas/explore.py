@@ -15,12 +15,14 @@ from svmatlas.atlas.budget import check_memory
 from svmatlas.atlas.jobs import is_elsewhere, survey_elsewhere
 from svmatlas.atlas.storing import Task, explore_into
 from svmatlas.atlas.survey import Surveyor
-from svmatlas.data.problem import Bounds, Problem, check_bounds, make_problem
+from svmatlas.data.problem import Bounds, Problem, check_bounds, make_problem, make_region
 from svmatlas.engine.ahead import get_help
 from svmatlas.engine.canonical import unite
 from svmatlas.engine.mesh import Joiner
+from svmatlas.engine.tie_test import THIN
 from svmatlas.engine.tile import Facets
-from svmatlas.engine.workspace import INSIDE
+from svmatlas.engine.workspace import INSIDE, NORM, TARGET_LO, P
+from svmatlas.models.gap import warn_of_accuracy
 from svmatlas.models.walk import state_at
 from svmatlas.support.messages import shown
 from svmatlas.support.progress import make_bar, move_to
@@ -33,6 +35,12 @@ INWARD = 2.0**-20
 NARROW = 2.0**-10
 """Relative width of a region below which the start is moved to its middle."""
 
+TIED, MOVED = 2.0**-46, 1e-7
+"""Distance of two rows, relative to their length, up to which they are tied: rounding, and less than the jitter. And what that
+may be, relative to the distance of rows, before there is a warning."""
+
+ASIDE = 1e-9
+"""A corner on a side of the region that lies beside it by more than this, relative to its terms, is that of another facet."""
 
 SURVEY_SHARE = 0.9
 """Share of the time that is left in which facets are explored; in the rest they are joined."""
@@ -147,6 +155,7 @@ def explore(
         problem = make_problem(
             X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, feature_names, pos_label
         )
+        _warn_of_rows(problem)
         if store is not None:
             task = Task(problem, bounds, start, random_state is None)
             stored = explore_into(store, task, partial(first_state, problem, bounds, start), n_jobs, most, limit, progress)
@@ -172,7 +181,9 @@ def explore(
         with make_pool(jobs) as pool:
             canonical = unite(joiner, pool, NEVER if surveyor.complete else Limit(GRACE))
         limit.answered = True
-    return Atlas(problem, bounds, canonical, surveyor.complete, surveyor.engine.counts)
+    atlas = Atlas(problem, bounds, canonical, surveyor.complete, surveyor.engine.counts)
+    _warn_of_region(atlas)
+    return atlas
 
 
 def _as_it_is(tile: Bounds, facets: Facets) -> Facets:
@@ -215,6 +226,46 @@ def _check_start(start: Any, bounds: Bounds) -> tuple[float, float] | None:
         if not (np.isfinite(value) and lo <= value <= hi):
             raise ValueError(f"start: {name} = {value} is not in the region [{lo}, {hi}]")
     return a, b
+
+
+def _warn_of_region(atlas: Atlas) -> None:
+    """Warn of a region that is so thin, or so far out, that what splits ties decides about its facets."""
+    for name, (lo, hi) in zip(("C+", "C-"), atlas.region, strict=True):
+        if np.isfinite(hi) and hi - lo < THIN * hi:
+            warn_of_accuracy(
+                f"region: {name} from {lo!r} to {hi!r} is too thin for polygons to be exact, models are: use svmatlas.segment"
+            )
+            return
+    mesh, sides = atlas._mesh, make_region(atlas.region, atlas._problem.cost_exponent).sides
+    edges = np.flatnonzero(mesh.edge_code < 0)
+    line, ends = sides[-1 - mesh.edge_code[edges]][:, None], mesh.vertices[mesh.edge_vertices[edges]]
+    if np.any(np.abs((line * ends).sum(axis=2)) > ASIDE * (np.abs(line) * ends).sum(axis=2)):
+        unit = float(np.ldexp(1.0, int(np.clip(-atlas._problem.cost_exponent, -1000, 1000))))
+        warn_of_accuracy(
+            f"region: its costs are far beyond those around {unit:.0e} that matter by the scale of the data: polygons are not "
+            "exact there, models are; use smaller costs, or standardise the features"
+        )
+
+
+def _warn_of_rows(problem: Problem) -> None:
+    """Warn of rows that are nearly equal, but not so nearly that they are tied: the jitter moves corners between them.
+
+    Rows that are close to each other are so along any direction; those that are neighbours there are looked at.
+    """
+    data = problem.data
+    rows = data.rows * np.where(data.axis == P, 1.0, -1.0)[:, None]
+    order = np.argsort(rows @ np.cos(np.arange(rows.shape[1])), kind="stable")
+    apart = np.linalg.norm(np.diff(rows[order], axis=0), axis=1) / data.point[NORM][order[1:]]
+    jitter = float(np.abs(data.point[TARGET_LO]).max(initial=0.0))
+    close = np.where(apart > TIED, apart, np.inf)
+    k = int(np.argmin(close)) if close.size else -1
+    if k < 0 or not jitter > MOVED * close[k]:
+        return
+    i, j = sorted(problem.first_rows[order[k : k + 2]].tolist())
+    warn_of_accuracy(
+        f"rows {i} and {j} of X differ by {close[k]:.0e} of their length: corners of facets between them are known to about "
+        f"{min(1.0, jitter / close[k]):.0e} only, models are right; round X, so that such rows are equal"
+    )
 
 
 def _check_most(max_facets: Any) -> float:

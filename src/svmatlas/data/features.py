@@ -1,9 +1,10 @@
 """The rows of the engine, and the way back: internal weights -> coefficients or decision values.
 
 The engine sees only inner products. Its rows are the user's own, with the bias constant appended, where these have no more
-columns than there are rows. Else they are a *factor*: rows of at most that many columns with the same inner products, which
-are those of the columns of a triangular matrix (wide data, dense or sparse, by QR of a few columns at a time, so that nothing
-wide is ever made dense) or of a Cholesky factor of the kernel matrix, the square of the bias constant added to the kernel.
+columns than there are rows, are few, or would lose digits. Else they are a *factor*: rows of at most that many columns with
+the same inner products, which are those of the columns of a triangular matrix (wide data, dense or sparse, by QR of a few
+columns at a time, so that nothing wide is ever made dense) or of a Cholesky factor of the kernel matrix, the square of the
+bias constant added to the kernel.
 
 Weights beta of factored rows F are a combination of the user's rows, beta = F'z. The shortest z gives the coefficients X'z
 and the decision values k(x)'z; one step of refinement makes up for the rounding of wide sums (Björck's corrected seminormal
@@ -50,6 +51,10 @@ UNDECIDED = 2.0**-44
 
 FEW_COLUMNS = 64
 """With no more columns than this rows are kept as they are, be they fewer: ties of integers then are ties exactly."""
+
+MANY_COLUMNS, STEADY = 1024, 1e3
+"""With no more columns than the first rows are kept as they are, too, if their condition is worse than the second: a factor of
+them would lose as many digits. Its rounding moves corners of facets by 1e-16 times the square of the condition."""
 
 BLOCK = 4096
 """Least number of columns that are made dense at once; more rows take four times their number."""
@@ -225,16 +230,17 @@ def make_features(X: Any, kernel: Kernel, bias: float, origin: Ints) -> tuple[Fe
     if origin.size < X.shape[0]:
         X = X[origin]
     exponent = _exponent(X.data if issparse(X) else X, bias, origin.size)
-    wide = d + (bias > 0) > max(origin.size, FEW_COLUMNS)
-    if wide:
+    if d + (bias > 0) > max(origin.size, FEW_COLUMNS):
         own = _triangle(X, bias, exponent)
-    else:
-        own = np.ldexp(_augment(X.toarray() if issparse(X) else X, bias), exponent)
-        _check_entries(own)
+        _check_sizes("rows", np.abs(own).max(axis=1, initial=0.0))
+        made = _full_rank(own, d)
+        if d > MANY_COLUMNS or made.kappa <= STEADY:
+            return Features(kernel, bias, d, exponent, origin, made.rows, X), made
+    own = np.ldexp(_augment(X.toarray() if issparse(X) else X, bias), exponent)
+    _check_entries(own)
     _check_sizes("rows", np.abs(own).max(axis=1, initial=0.0))
-    made = _full_rank(own, d if wide else 0)
-    factored = wide or made.rows is not own
-    factor, kept = (made.rows, X) if factored else (None, None)
+    made = _full_rank(own, 0)
+    factor, kept = (made.rows, X) if made.rows is not own else (None, None)
     return Features(kernel, bias, d, exponent, origin, factor, kept, made.turn), made
 
 

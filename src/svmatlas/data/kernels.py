@@ -25,6 +25,9 @@ SEMIDEFINITE = 2.0**-40
 """What the factor may miss of a kernel matrix, relative to its largest entry: rounding leaves some 1e-15 times the number
 of rows, a matrix with a negative eigenvalue the size of that."""
 
+MOST_SCALED = 8.0
+"""Entries of rows that were brought to lengths between 1/2 and 2 are at most 4, or the matrix is not semidefinite."""
+
 SYMMETRIC = 2.0**-40
 """Allowed difference of a kernel matrix from its transpose, relative to its largest entry."""
 
@@ -145,14 +148,32 @@ def check_gram(gram: Floats) -> Floats:
 
 
 def factor_gram(gram: Floats) -> Floats:
-    """Rows (n, rank) with a given matrix of inner products; ValueError if there are none, the matrix being indefinite."""
-    n, top = gram.shape[0], float(np.abs(gram).max(initial=0.0))
-    if top == 0.0:
-        return np.zeros((n, 0))
-    packed, order, rank, _ = dpstrf(gram, tol=PIVOT_TOLERANCE * n * top, lower=1)
-    rows = np.empty((n, rank))
-    rows[order - 1] = np.tril(packed)[:, :rank]
-    if np.abs(gram - rows @ rows.T).max() > SEMIDEFINITE * n * top:
+    """Rows (n, rank) with a given matrix of inner products; ValueError if there are none, the matrix being indefinite.
+
+    They are made of rows of length near 1, by powers of two: what is small beside the longest row is not rounding. But where
+    that is not semidefinite, small rows are what rounding has left of a matrix that was given.
+    """
+    if not np.any(gram):
+        return np.zeros((gram.shape[0], 0))
+    each = np.frexp(np.diag(gram))[1]
+    rows = _factor(gram, -(each // 2))
+    if rows is None:
+        rows = _factor(gram, np.full(each.size, -(int(np.frexp(np.abs(gram).max())[1]) // 2)))
+    if rows is None:
         least = float(np.linalg.eigvalsh(gram)[0])
         raise ValueError(f"the kernel is not positive semidefinite: its matrix has the eigenvalue {least:.3g}")
     return rows
+
+
+def _factor(gram: Floats, shift: npt.NDArray[Any]) -> Floats | None:
+    """The same from rows times 2^shift; None if these are not semidefinite."""
+    with np.errstate(over="ignore"):  # infinite beside a zero on the diagonal: not semidefinite
+        scaled = np.ldexp(np.ldexp(gram, shift[:, None]), shift)
+    n, top = gram.shape[0], float(np.abs(scaled).max())
+    if not top <= MOST_SCALED:
+        return None
+    packed, order, rank, _ = dpstrf(scaled, tol=PIVOT_TOLERANCE * n * top, lower=1)
+    rows = np.empty((n, rank))
+    rows[order - 1] = np.tril(packed)[:, :rank]
+    fits = np.abs(scaled - rows @ rows.T).max() <= SEMIDEFINITE * n * top
+    return np.ldexp(rows, -shift[:, None]) if fits else None

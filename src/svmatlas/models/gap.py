@@ -32,7 +32,7 @@ SLIP = 2.0**-51
 """Rounding of a sum of rows, relative to the sum of their lengths times the square root of their number: four roundings of
 each dual variable, and those of the sum itself."""
 
-INACCURATE = 1e-6
+INACCURATE = 1e-9
 """Relative duality gap of a reported model above which there is a warning."""
 
 ENTRIES = 2**22
@@ -40,7 +40,7 @@ ENTRIES = 2**22
 
 
 class AccuracyWarning(UserWarning):
-    """A model whose relative duality gap on the given rows is above 1e-6."""
+    """A model whose relative duality gap on the given rows is above 1e-9, or a region where a map is not exact."""
 
 
 def relative_gap(lack: Floats, apart: Floats, beta: Floats, held: Floats, bound: Floats) -> Floats:
@@ -133,12 +133,15 @@ def warn_if_inaccurate(gaps: Floats, C_pos: Floats, C_neg: Floats) -> None:
     if not np.any(gaps > INACCURATE):
         return
     k = int(np.argmax(gaps))
-    warnings.warn(
+    warn_of_accuracy(
         f"the model at costs ({C_pos[k]:g}, {C_neg[k]:g}) has a relative duality gap of {gaps[k]:.1e} on the given rows: "
-        "columns of X are nearly dependent or differ much in scale; standardise them, or drop those that follow from others",
-        AccuracyWarning,
-        stacklevel=_frames_inside() + 1,
+        "columns of X are nearly dependent or differ much in scale; standardise them, or drop those that follow from others"
     )
+
+
+def warn_of_accuracy(text: str) -> None:
+    """Warn at the user's line."""
+    warnings.warn(text, AccuracyWarning, stacklevel=_frames_inside() + 1)
 
 
 def _frames_inside() -> int:

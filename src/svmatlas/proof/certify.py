@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from svmatlas.proof.gaps import Prover, Subject, facets_of, farthest
+from svmatlas.proof.gaps import Prover, facets_of
 from svmatlas.proof.partitions import Partitions, check_events
 from svmatlas.proof.reading import Map, read_map
 from svmatlas.proof.rows import make_points
+from svmatlas.proof.single import Subject
 from svmatlas.proof.tiling import Tiling, check_tiling, make_region
 
 GAP = 1e-9
@@ -45,11 +45,14 @@ class Certificate:
     tiles : bool
         Whether the facets tile the region exactly: they cover it, and each is convex, in exact arithmetic.
     n_bent : int
-        Facets that rounding of their corners has bent: they cover the region with the others, but overlap by rounding errors.
+        Facets that are not convex: they cover the region with the others, but overlap.
+    bend : float
+        By how much, relative: some 1e-13 for facets that are narrower than what splits ties; more only beyond
+        ``largest_costs``.
     largest_costs : float
         Costs C+ + C- up to which the gap is bounded; infinite if the whole region is.
     n_beyond : int
-        Facets that reach beyond them.
+        Facets that reach beyond them, and are proven up to there.
     moved : float
         Largest distance of a score or a dual variable at a corner from where the partition has it, relative to its terms.
     complete : bool
@@ -69,6 +72,7 @@ class Certificate:
     costs: tuple[float, float]
     tiles: bool
     n_bent: int
+    bend: float
     largest_costs: float
     n_beyond: int
     moved: float
@@ -79,7 +83,9 @@ class Certificate:
     faults: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        covers = "tile the region exactly" if self.tiles else f"cover the region, {self.n_bent} of them bent by rounding"
+        covers = (
+            "tile the region exactly" if self.tiles else f"cover the region, {self.n_bent} of them bent by {self.bend:.0e}"
+        )
         if not self.complete:
             covers = "are a part of the region"
         limit = "" if np.isinf(self.largest_costs) else f", for C+ + C- up to {self.largest_costs:.1e}"
@@ -128,7 +134,7 @@ def certify(
     if (X is None) != (y is None):
         raise ValueError("give both X and y, or none of them")
     stored = _read(atlas)
-    with np.errstate(over="ignore", invalid="ignore", under="ignore", divide="ignore"):
+    with np.errstate(all="ignore"):
         return _certify(stored, X, y, sample_weight, progress, n_jobs)
 
 
@@ -152,14 +158,15 @@ def _certify(stored: Map, X: Any, y: Any, weight: Any, progress: Any, n_jobs: in
         partitions = Partitions(stored)
         faults += partitions.faults or check_events(partitions)
     if faults:
-        return _report(stored, tiling, _Worst(), np.inf, data, faults)
+        return _report(stored, tiling, _Worst(), data, faults)
     worst, done, subject = _Worst(), 0, facets_of(stored, partitions)
-    for bounds, facets in _run(Prover(subject, partitions, points), np.arange(subject.mesh.n_facets), n_jobs):
+    prover = Prover(subject, partitions, points, make_region(stored).lines)
+    for bounds, facets in _run(prover, np.arange(subject.mesh.n_facets), n_jobs):
         worst.take(subject, bounds, facets)
         done += facets.size
         if progress is not None:
             progress(done, subject.mesh.n_facets)
-    return _report(stored, tiling, worst, farthest(points), data, worst.faults)
+    return _report(stored, tiling, worst, data, worst.faults)
 
 
 def _check_pieces(stored: Map) -> list[str]:
@@ -173,7 +180,11 @@ def _run(prover: Prover, which: Any, n_jobs: int | None) -> Any:
     """Bounds and facets, block after block."""
     blocks = [which[k : k + prover.block] for k in range(0, which.size, prover.block)]
     jobs = 1 if n_jobs is None else n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
-    step: Callable[[Any], Any] = lambda facets: (prover.bounds(facets), facets)  # noqa: E731
+
+    def step(facets: Any) -> Any:
+        with np.errstate(all="ignore"):  # threads do not inherit it
+            return prover.bounds(facets), facets
+
     if jobs == 1:
         yield from map(step, blocks)
         return
@@ -185,7 +196,7 @@ class _Worst:
     """The worst bounds so far."""
 
     def __init__(self) -> None:
-        self.gap, self.moved, self.facet, self.n_beyond = 0.0, 0.0, -1, 0
+        self.gap, self.moved, self.facet, self.n_beyond, self.limit = 0.0, 0.0, -1, 0, np.inf
         self.corner: Any = None
         self.faults: list[str] = []
 
@@ -196,7 +207,8 @@ class _Worst:
             self.gap, self.facet = float(bounds.gap[k]), int(facets[k])
             self.corner = subject.mesh.vertices[bounds.corner[k]] if bounds.corner[k] >= 0 else None
         self.moved = max(self.moved, float(bounds.moved.max()))
-        self.n_beyond += int(bounds.beyond.sum())
+        self.n_beyond += int(np.isfinite(bounds.limit).sum())
+        self.limit = min(self.limit, float(bounds.limit.min()))
         for k in np.flatnonzero((bounds.gap > GAP) | ~(bounds.moved <= MOVED))[: max(0, WORST - len(self.faults))].tolist():
             place = f"facet {facets[k]}, vertex {bounds.corner[k]}"
             if bounds.gap[k] > GAP:
@@ -205,13 +217,11 @@ class _Worst:
                 self.faults.append(f"{place}: a condition of optimality is violated by {bounds.moved[k]:.1e}")
 
 
-def _report(stored: Map, tiling: Tiling, worst: _Worst, far: float, data: str, faults: list[str]) -> Certificate:
+def _report(stored: Map, tiling: Tiling, worst: _Worst, data: str, faults: list[str]) -> Certificate:
     exponent, costs = stored.parameters["cost_exponent"], (0.0, 0.0)
     if worst.corner is not None:
         p, q, l = worst.corner.tolist()
         costs = tuple(float(np.ldexp(np.float64(x) / l, -exponent)) if x else 0.0 for x in (p, q))  # type: ignore[assignment]
-    ends = [hi for _, hi in stored.parameters["region"]]
-    bounded = None not in ends and sum(ends) <= float(np.ldexp(far, -exponent))
     return Certificate(
         ok=not faults,
         gap=worst.gap if worst.facet >= 0 or not faults else np.inf,
@@ -219,7 +229,8 @@ def _report(stored: Map, tiling: Tiling, worst: _Worst, far: float, data: str, f
         costs=costs,
         tiles=not tiling.faults and tiling.n_bent == 0 and stored.parameters["complete"],
         n_bent=tiling.n_bent,
-        largest_costs=np.inf if bounded else float(np.ldexp(far, -exponent)),
+        largest_costs=float(np.ldexp(min(worst.limit, tiling.limit), -exponent)),
+        bend=tiling.bend,
         n_beyond=worst.n_beyond,
         moved=worst.moved,
         complete=stored.parameters["complete"],

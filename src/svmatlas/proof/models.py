@@ -59,7 +59,7 @@ class Models(NamedTuple):
     """Models at m costs; a point more, without rows and weight, stands for none."""
 
     alpha: Floats  # (m, N + 1) inside their boxes
-    bound: Floats  # (m, N + 1) the boxes
+    free: Floats  # (m, N + 1) what is left of their boxes
     lack: Floats  # (m, N + 1)
     error: Floats  # (m, N + 1) bounds on the errors of ``lack``
     length: Floats  # (m,) at least the length of B
@@ -118,6 +118,7 @@ class RowModels:
         self.sizes = np.linalg.norm(self.rows / self.scale, axis=1)
         weighted = np.abs(points.rows) * points.weight[:, None]
         self.total = np.array([weighted[points.positive].sum(axis=0), weighted[~points.positive].sum(axis=0)])
+        self.empty = np.zeros(self.d)
 
     def maps(self, states: States) -> Maps:
         """Affine maps of partitions, in doubles with one step of refinement."""
@@ -180,6 +181,11 @@ class RowModels:
         boxes: Floats = c[:, :2] @ self.boxes
         return boxes
 
+    def lacks(self, alpha: Floats, c: Floats) -> Floats:
+        """What scores (N,) lack of l with the weights that dual variables (N + 1,) make, in doubles."""
+        lack: Floats = c[2] - self.rows[:-1] @ (alpha @ self.rows)
+        return lack
+
     def exactly(self, alpha: Floats, beta: Floats, c: Floats, lossless: Flags) -> Models:
         """Models of given alpha (m, N + 1) and beta (m, d) at costs (m, 3), with exact sums.
 
@@ -213,7 +219,7 @@ class RowModels:
         lengths = np.linalg.norm(beta * self.scale, axis=1)
         error = (self.d + 4) * UNIT * (np.outer(lengths, self.sizes) + c[:, 2:]) * (1 + 2.0**-20)
         lack[:, -1], error[:, -1] = 0.0, 0.0
-        return Models(held, bound, lack, error, np.linalg.norm(beta, axis=1) * (1 + 2.0**-40), rest, outside)
+        return Models(held, bound - held, lack, error, np.linalg.norm(beta, axis=1) * (1 + 2.0**-40), rest, outside)
 
 
 class Factor:
@@ -271,6 +277,7 @@ class GramModels:
         self.error = np.zeros_like(self.gram)
         self.error[:-1, :-1] = points.gram_error
         self.size = np.abs(self.gram) + self.error / ((self.n + 4) * UNIT)
+        self.empty = np.zeros(self.n + 1)
         self.weight = np.append(points.weight, 0.0)
         self.positive = np.append(points.positive, False)
         self.boxes = np.array([self.weight * self.positive, self.weight * ~self.positive])
@@ -320,6 +327,11 @@ class GramModels:
             z[both] += np.linalg.lstsq(self.gram[np.ix_(both, both)], lack, rcond=CUTOFF)[0]
         return alpha, z
 
+    def lacks(self, alpha: Floats, c: Floats) -> Floats:
+        """What scores (N,) lack of l with the weights that dual variables (N + 1,) make, in doubles."""
+        lack: Floats = c[2] - self.gram[:-1] @ alpha
+        return lack
+
     def exactly(self, alpha: Floats, z: Floats, c: Floats, lossless: Flags) -> Models:
         """Models of given alpha (m, N + 1) and combinations z (m, N + 1); ``lossless`` as above."""
         bound, outside = self.bounds(c), np.zeros(len(c))
@@ -341,4 +353,4 @@ class GramModels:
         lack, error = c[:, 2:] - scores, (self.n + 4) * UNIT * (sizes + c[:, 2:]) * (1 + 2.0**-20)
         lack[:, -1], error[:, -1] = 0.0, 0.0
         length = np.sqrt(np.einsum("ki,ki->k", np.abs(z), np.abs(scores) + error))
-        return Models(held, bound, lack, error, length, rest, outside)
+        return Models(held, bound - held, lack, error, length, rest, outside)

@@ -28,10 +28,13 @@ TURN = 2.0**-48
 """Error of a determinant of 3 x 3 in doubles, relative to the sum of the sizes of its six terms: four roundings of each term,
 five of the sum, and two of each coordinate on a side are below 16 units of 2^-53; twice that."""
 
-BENT = 2.0**-48
-"""A polygon may be bent to the right by this, relative to the same: its corners are doubles, and where facets are thinner
-than their rounding no better ones exist. The hulls of two facets then overlap by that much, and the models of both are proven
-there."""
+BENT = 2.0**-40
+"""A polygon may be bent to the right by this, relative to the same: its corners are those of data whose ties are split by
+2^-43. The hulls of two facets then overlap by that much, and the models of both are proven there."""
+
+LIMIT = 2.0**40
+"""Costs (C+ + C-, in units of the data) up to which polygons have to be convex. Beyond it what splits ties is more than the
+width of facets: corners are then where they are by chance, as seen from each other."""
 
 SNAP = 1e-12
 """How far a vertex on a side may be stored from it, relative to its terms: some roundings."""
@@ -56,6 +59,7 @@ class Tiling(NamedTuple):
     n_bent: int
     bend: float  # the largest bend to the right, relative to its terms
     n_exact: int  # determinants that were decided by integers
+    limit: float  # costs up to which facets are convex, up to that bend
 
 
 def make_region(stored: Map) -> Region:
@@ -82,7 +86,7 @@ def check_tiling(mesh: Mesh, region: Region, complete: bool, flat: npt.NDArray[n
     """Faults of a mesh by name; ``flat``: facets that may have no area, whose turns are not looked at."""
     faults = _check_numbers(mesh)
     if faults:
-        return Tiling(faults, 0, 0.0, 0)
+        return Tiling(faults, 0, 0.0, 0, np.inf)
     faults = _check_rings(mesh, complete)
     side_of, more = _check_sides(mesh, region)
     faults += more
@@ -93,9 +97,26 @@ def check_tiling(mesh: Mesh, region: Region, complete: bool, flat: npt.NDArray[n
     if flat is not None:
         wrong, bend = wrong[~flat[facet[wrong]]], bend[~flat[facet[wrong]]]
     bent = np.unique(facet[wrong])
-    bad = np.unique(facet[wrong][bend > BENT])
+    beyond = np.unique(facet[wrong][bend > BENT])
+    bad = [f for f in beyond.tolist() if not _is_convex_within(mesh, region, side_of, f)]
     faults += [f"facet {f} is not convex, or turned over" for f in bad[:MOST_NAMED]]
-    return Tiling(faults, int(bent.size), float(bend.max(initial=0.0)), n_exact)
+    return Tiling(faults, int(bent.size), float(bend.max(initial=0.0)), n_exact, LIMIT if beyond.size else np.inf)
+
+
+def _is_convex_within(mesh: Mesh, region: Region, side_of: dict[int, set[int]], f: int) -> bool:
+    """Whether a facet, cut where costs are beyond the limit, is convex up to bends that are allowed."""
+    vertices = mesh.facet_vertices[mesh.facet_at[f] : mesh.facet_at[f + 1]].tolist()
+    corners = [_exactly(mesh.vertices[v], [region.lines[k] for k in sorted(side_of.get(v, ()))]) for v in vertices]
+    cut: list[Vector] = []
+    for a, b in zip(corners, corners[1:] + corners[:1], strict=True):
+        x, y = (c[0] + c[1] - Fraction(LIMIT) * c[2] for c in (a, b))
+        cut += [a] if x <= 0 else []
+        if (x > 0) != (y > 0):
+            cut.append((abs(y) * a[0] + abs(x) * b[0], abs(y) * a[1] + abs(x) * b[1], abs(y) * a[2] + abs(x) * b[2]))
+    n = len(cut)
+    turns = [(cut[j], cut[(j + 1) % n], cut[(j + 2) % n]) for j in range(n)]
+    turns += [(cut[0], cut[j], cut[j + 1]) for j in range(1, n - 1)]
+    return all(_turn(*corners) >= -Fraction(BENT) * _turn_size(*corners) for corners in turns)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -239,8 +260,20 @@ def _turns_left(mesh: Mesh, region: Region, side_of: dict[int, set[int]], exact:
     for v in triple:
         if v not in exact:
             exact[v] = _exactly(mesh.vertices[v], [region.lines[k] for k in sorted(side_of.get(v, ()))])
-    (a, b, c), (d, e, f), (g, h, i) = (exact[v] for v in triple)
-    return a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g) > 0
+    x, y, z = (exact[v] for v in triple)
+    return _turn(x, y, z) > 0
+
+
+def _turn(x: Vector, y: Vector, z: Vector) -> Fraction:
+    """The determinant of three vertices."""
+    (a, b, c), (d, e, f), (g, h, i) = x, y, z
+    return a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g)
+
+
+def _turn_size(x: Vector, y: Vector, z: Vector) -> Fraction:
+    """The sum of the sizes of its terms."""
+    (a, b, c), (d, e, f), (g, h, i) = x, y, z
+    return a * (e * i + f * h) + b * (f * g + d * i) + c * (d * h + e * g)
 
 
 def _exactly(c: Floats, lines: list[Vector]) -> Vector:
