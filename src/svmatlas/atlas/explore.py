@@ -21,7 +21,7 @@ from svmatlas.engine.canonical import unite
 from svmatlas.engine.mesh import Joiner
 from svmatlas.engine.tie_test import THIN
 from svmatlas.engine.tile import Facets
-from svmatlas.engine.workspace import INSIDE, NORM, TARGET_LO, P
+from svmatlas.engine.workspace import INSIDE, P
 from svmatlas.models.gap import warn_of_accuracy
 from svmatlas.models.walk import state_at
 from svmatlas.support.messages import shown
@@ -255,8 +255,8 @@ def _warn_of_rows(problem: Problem) -> None:
     data = problem.data
     rows = data.rows * np.where(data.axis == P, 1.0, -1.0)[:, None]
     order = np.argsort(rows @ np.cos(np.arange(rows.shape[1])), kind="stable")
-    apart = np.linalg.norm(np.diff(rows[order], axis=0), axis=1) / data.point[NORM][order[1:]]
-    jitter = float(np.abs(data.point[TARGET_LO]).max(initial=0.0))
+    apart = np.linalg.norm(np.diff(rows[order], axis=0), axis=1) / data.norm[order[1:]]
+    jitter = float(np.abs(data.target_jitter).max(initial=0.0))
     close = np.where(apart > TIED, apart, np.inf)
     k = int(np.argmin(close)) if close.size else -1
     if k < 0 or not jitter > MOVED * close[k]:
