@@ -11,9 +11,12 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 
 import svmatlas
 from svmatlas.choose import boxes, scoring
+from svmatlas.choose.arcs import ArcWalker
 from svmatlas.choose.ball import decide, pairwise_gaps
 from svmatlas.choose.corners import Solver
+from svmatlas.choose.strips import Rows, possible_counts
 from svmatlas.data.problem import make_problem
+from svmatlas.engine.workspace import INSIDE
 from svmatlas.support.stopping import NEVER, Stopped
 from tests import brute
 from tests.test_select import REGION, noisy
@@ -55,7 +58,7 @@ def test_rows_that_the_ball_decides_are_decided(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_no_solution_leaves_the_ball(name):
-    """Of three corners: |beta(c) - b|^2 is at most twice the sum of the products of weights and gaps."""
+    """Of three corners: |beta(c) - b|^2 is at most the sum of the products of weights and gaps."""
     X, y = CASES[name]()
     rng = np.random.default_rng(1)
     solver = solver_of(X, y, np.arange(len(y)))
@@ -65,8 +68,8 @@ def test_no_solution_leaves_the_ball(name):
         g, weights = pairwise_gaps(corners), rng.dirichlet(np.ones(3))
         middle = solver.solve(tuple(weights @ costs), NEVER)
         b = weights @ np.array([corner.beta for corner in corners])
-        bound = weights @ g @ weights + 2 * weights @ [corner.gap for corner in corners]
-        assert np.sum((middle.beta - b) ** 2) <= bound + 2 * middle.gap + 1e-12 * (b @ b)
+        bound = weights @ g @ weights / 2 + weights @ [corner.gap for corner in corners]
+        assert np.sqrt(np.sum((middle.beta - b) ** 2)) <= np.sqrt(bound) + 1e-6 * np.sqrt(b @ b)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -83,6 +86,63 @@ def test_walks_and_guesses_end_in_the_solution(name):
 
 
 # ----------------------------------------------------------------------------------------------------------------------
+# Arcs and what is between them
+
+
+def arcs_of(solver, side, low, high):
+    """Two arcs from ratio 1 down to the axis."""
+    walker, state = ArcWalker(solver.problem), np.full(solver.problem.n_points, INSIDE, dtype=np.int8)
+    return walker, [walker.follow(walker.climb(state, side, 1.0, s, NEVER), side, s, 0.0, 1.0, NEVER) for s in (low, high)]
+
+
+def costs_of(side, size, ratio):
+    return (size, size * ratio) if side == 0 else (size * ratio, size)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_arc_is_a_path_of_solutions(name):
+    """At its knots and between them: the weights and losses of models, up to the gap that is claimed."""
+    X, y = CASES[name]()
+    solver, rng = solver_of(X, y, np.arange(len(y))), np.random.default_rng(3)
+    for side in range(2):
+        for knots in arcs_of(solver, side, *10.0 ** rng.uniform([-3, 0], [0, 3]))[1]:
+            assert np.all(np.diff(knots.ratio) >= 0)
+            part = knots.piece(0.2, 0.8)
+            tried = np.append(rng.choice(knots.ratio[1:], 3), rng.uniform(0.2, 0.8, 3))
+            for ratio in tried[tried > 1e-6]:
+                corner = solver.solve(costs_of(side, knots.size, ratio), NEVER)
+                for one in (knots, part) if 0.2 <= ratio <= 0.8 else (knots,):
+                    beta, loss, gap, _ = (a[0] for a in one.at(np.array([ratio])))
+                    assert np.linalg.norm(beta - corner.beta) <= np.sqrt(2 * gap) + np.sqrt(2 * corner.gap) + 1e-6
+                    np.testing.assert_allclose(loss, corner.loss, atol=1e-6 * (1 + corner.loss.max()))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_two_arcs_say_holds_between_them(name):
+    """At random costs between two arcs: the models are right about no more rows than the arcs allow."""
+    X, y = CASES[name]()
+    y = np.asarray(y) == np.max(y)
+    rng, train = np.random.default_rng(4), np.arange(len(y)) % 3 != 1
+    solver, n_decided = solver_of(X, y, train), 0
+    rows = Rows.of(solver.rows, np.array([y, ~y], dtype=np.int32))
+    for trial in range(6):
+        side, low = trial % 2, 10.0 ** rng.uniform(-3, 2)
+        high = low * 10.0 ** [0.001, 0.02, 0.2][trial // 2]
+        walker, arcs = arcs_of(solver, side, low, high)
+        edges, unit = np.linspace(0.0, 1.0, 11), walker.internal(1.0)
+        possible = possible_counts(*arcs, np.linspace(0.01, 0.99, 99), edges, side, unit, rows)
+        n_decided += np.sum(np.abs(possible.sure) == 1)
+        for ratio, share in rng.uniform([0.01, 0], 1, size=(6, 2)):
+            positive = solver.solve(costs_of(side, low + share * (high - low), ratio), NEVER).value > 0
+            k = np.searchsorted(possible.ratio, ratio, side="right") - 1
+            assert np.all([np.sum(positive & y), np.sum(~positive & ~y)] <= possible.counts[:, k])
+            known = possible.sure[np.searchsorted(edges, ratio, side="right") - 1]
+            assert np.all(positive[known == 1])
+            assert not np.any(positive[known == -1])
+    assert n_decided > 0
+
+
+# ----------------------------------------------------------------------------------------------------------------------
 # The search
 
 
@@ -94,17 +154,17 @@ class Watched:
 
     def __enter__(self):
         self.patch = pytest.MonkeyPatch()
-        self.patch.setattr(boxes, "MOST", 40)
-        self.patch.setattr(boxes, "FEW", 10)
-        work_on = boxes.BoxSearch._work_on
+        self.patch.setattr(boxes, "MOST", 200)
+        self.patch.setattr(boxes, "FEW", 50)
+        step = boxes.BoxSearch._step
 
-        def watched(search, box, limit):
+        def watched(search, limit):
             self.steps.append((search.best.score, search.upper))
             if len(self.steps) > self.most_steps:
                 raise Stopped
-            work_on(search, box, limit)
+            step(search, limit)
 
-        self.patch.setattr(boxes.BoxSearch, "_work_on", watched)
+        self.patch.setattr(boxes.BoxSearch, "_step", watched)
         return self
 
     def __exit__(self, *_):
@@ -128,8 +188,8 @@ def test_at_every_moment_the_truth_is_between_score_and_bound(seed, n, d, tied, 
     with Watched() as watched:
         selection = svmatlas.select(X, y, cv=splits, scoring=score, region=REGION, tolerance=0.0)
     best, upper = np.array(watched.steps).T
-    assert np.all(np.diff(best) >= 0)
-    assert np.all(np.diff(upper) <= 0)
+    assert np.all(best[1:] >= best[:-1])
+    assert np.all(upper[1:] <= upper[:-1])
     assert np.all((best <= truth + 1e-12) & (truth <= upper + 1e-12))
     assert selection.certified
     assert selection.best_score == pytest.approx(truth, abs=1e-12)

@@ -1,16 +1,18 @@
-"""The best costs at any time: boxes of costs, bounded from their corners, halved, and explored where the best can still be.
+"""The best costs at any time: boxes of costs, bounded by arcs and corners, halved, and explored where the best can still be.
 
 A box of costs has a bound: no costs in it score higher. At first it is the best score there is. It falls
 
+- when patches between arcs (patches.py) that meet the box are halved: their bounds hold in it;
 - when the models at its corners are known: they decide most held-out rows in all of the box (ball.py), and the others count as
   right;
 - when the box is halved;
 - when it is explored: the map of each fold in it is made, and its cells are searched (overlay.py, search.py). That is exact.
 
-The models at corners have scores of their own, and so have the cells: the best of them is the *incumbent*. A box whose bound
-is below it is dropped. Boxes are taken in turn from two ends: the one with the highest bound, so that the bound falls, and the
-one with the best corner, so that the incumbent rises. A box is explored rather than halved if it has few facets. Boxes that
-reach an axis or infinity have few, whatever the data, and no corners: they are explored as they are.
+Arcs and corners have scores of their own, and so have the cells: the best of them is the *incumbent*. A box whose bound
+is below it is dropped. Two steps in three are of patches, as long as these can lower the bound. Boxes are taken in turn from
+two ends: the one with the highest bound, so that the bound falls, and the one with the best known score, so that the incumbent
+rises. A box is explored rather than halved if it has few facets. Boxes that reach an axis or infinity have few, whatever the
+data, and no corners: they are explored as they are.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.atlas.explore import count_jobs
+from svmatlas.choose.arcs import ArcWalker
 from svmatlas.choose.arrangement import EQUAL, Box, Judge
 from svmatlas.choose.ball import decide
 from svmatlas.choose.cells import Cell
@@ -34,19 +37,21 @@ from svmatlas.choose.corners import Corner, Costs, Solver
 from svmatlas.choose.curves import Tile
 from svmatlas.choose.folds import Folds, check_scorable
 from svmatlas.choose.overlay import FoldMap, Overlay, make_fold, make_judge, overlay_of
+from svmatlas.choose.patches import Patch, PatchSearch
 from svmatlas.choose.scoring import Score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
+from svmatlas.choose.strips import Rows
 from svmatlas.data.problem import Bounds, make_region
 from svmatlas.support.progress import show
 from svmatlas.support.stopping import Limit, Stopped
-from svmatlas.support.threads import make_pool
+from svmatlas.support.threads import limit_blas, make_pool
 
 Floats = npt.NDArray[np.float64]
 
 STEP = 10.0
 """Ratio of the costs at the two ends of the first boxes."""
 
-LARGE = 2.0**7
+LARGE = 2.0**12
 """Largest costs of the first boxes, in units of the data: beyond, facets are few."""
 
 SHIFT = (1.0371, 1.1093)
@@ -68,7 +73,10 @@ TINY = 2.0**-20
 """Relative width (1e-6) of the box that stands for costs of which only the models are known."""
 
 TURNS = 3
-"""One box in so many is that with the best corner: it takes longer, as it is explored more often than not."""
+"""One box in so many is that with the best known score: it takes longer, as it is explored more often than not."""
+
+PATCHES = 3
+"""In so many steps all but one are of patches, while these lower the bound."""
 
 LATE = 2
 """Boxes at infinity wait until the others have been halved so often."""
@@ -92,12 +100,17 @@ class CostBox:
         self.upper = upper  # no costs in it score higher
         self.level = level  # how often it was halved
         self.nodes: list[Node] = []  # its corners, in order around it, if they are known
+        self.seen = -np.inf  # the score of the best costs so far if they are in it
         self.ticket = -1  # of its place in the queue; -1 if it is closed
 
     @property
     def known(self) -> float:
-        """The best score of a corner."""
-        return max((float(node.scores.mean()) for node in self.nodes), default=-np.inf)
+        """The best score that is known in it."""
+        return max((float(node.scores.mean()) for node in self.nodes), default=self.seen)
+
+    def holds(self, costs: Costs) -> bool:
+        """Whether it holds some costs."""
+        return all(lo <= cost <= hi for cost, (lo, hi) in zip(costs, self.bounds, strict=True))
 
     @property
     def is_finite(self) -> bool:
@@ -143,32 +156,56 @@ class BoxSearch:
         self.nodes: WeakValueDictionary[Costs, Node] = WeakValueDictionary()
         self.explored: list[Explored] = []
         self.closed: list[Bounds] = []  # boxes without cells as good as the best
-        self.n_boxes = 0
+        self.n_steps = self.n_boxes = 0
         self.tickets = count()
         self.by_bound: list[tuple[float, int, int, CostBox]] = []
         self.by_score: list[tuple[float, float, int, CostBox]] = []
-        for box in self._first_boxes(perfect):
+        edges = [_edges(bound, self._small(axis), self._large(), SHIFT[axis]) for axis, bound in enumerate(bounds)]
+        for box in _first_boxes(edges, perfect):
             self._push(box)
+        walkers = [ArcWalker(solver.problem) for solver in self.solvers]
+        rows = [Rows.of(solver.rows, fold.counts[:, :-1]) for solver, fold in zip(self.solvers, folds, strict=True)]
+        self.patches = PatchSearch(walkers, rows, judge, bounds, _sizes(edges), perfect, pool)
 
     # The queue
 
     def run(self, limit: Limit, tolerance: float | None) -> None:
         """Search until no box is open, the bound is within a tolerance of the best score, or it is time."""
-        turn = 0
         while self._open():
             self.upper = min(self.upper, max(self.best.score, self._open()[0].upper))
             show(self.bar, f"best {self.best.score:.4f}, bound {self.upper:.4f}")
             if limit.expired or (tolerance is not None and 0 < self.upper - self.best.score <= tolerance):
                 return
-            by_bound, by_score = self._open()
-            turn += 1
-            box = by_bound if turn % TURNS else by_score
             try:
-                self._work_on(box, limit)
+                self._step(limit)
             except Stopped:
-                self._push(box)
                 return
         self.upper = min(self.upper, self.best.score)
+
+    def _step(self, limit: Limit) -> None:
+        """Halve a patch, or work on a box."""
+        self.n_steps += 1
+        if self.n_steps % PATCHES and self._can_lower_by_patches():
+            self._work_on_patches(limit)
+        else:
+            self.n_boxes += 1
+            self._work_on(self._open()[int(self.n_boxes % TURNS == 0)], limit)
+
+    def _can_lower_by_patches(self) -> bool:
+        """Whether the highest bound can fall when a patch is halved."""
+        box = self._open()[0]
+        return self.patches.is_open and box.upper > self.best.score + EQUAL and self.patches.reaches(box.bounds)
+
+    def _work_on_patches(self, limit: Limit) -> None:
+        """Halve a patch, and try the costs that it offers."""
+        open_bounds = self.open_bounds
+
+        def is_needed(patch: Patch) -> bool:
+            return any(patch.meets(bounds) for bounds in open_bounds)
+
+        for offer in self.patches.step(self.best.score, is_needed, limit):
+            if offer.score > self.best.score + EQUAL:
+                self._node(offer.costs, limit, self._nearest(offer.costs))
 
     def _push(self, box: CostBox) -> None:
         box.ticket = next(self.tickets)
@@ -182,13 +219,20 @@ class BoxSearch:
         for heap in heaps:
             while heap:
                 *_, ticket, box = heap[0]
-                if ticket == box.ticket and box.upper >= self.best.score - EQUAL:
-                    found.append(box)
-                    break
                 if ticket == box.ticket:
-                    box.ticket = -1
-                    self.closed.append(box.bounds)
-                heapq.heappop(heap)
+                    upper = self.patches.upper_bound(box.bounds)
+                    if upper >= box.upper >= self.best.score - EQUAL:
+                        found.append(box)
+                        break
+                    heapq.heappop(heap)
+                    box.upper = min(box.upper, upper)
+                    if box.upper >= self.best.score - EQUAL:
+                        self._push(box)
+                    else:
+                        box.ticket = -1
+                        self.closed.append(box.bounds)
+                else:
+                    heapq.heappop(heap)
         return found if len(found) == 2 else []
 
     @property
@@ -199,7 +243,6 @@ class BoxSearch:
     # What is done with a box
 
     def _work_on(self, box: CostBox, limit: Limit) -> None:
-        self.n_boxes += 1
         if box.is_finite and not box.nodes:
             box.nodes = [self._node(costs, limit, self._nearest(costs)) for costs in box.corner_costs()]
             self._bound(box)
@@ -230,6 +273,7 @@ class BoxSearch:
         for part in ((lo, middle), (middle, hi)):
             bounds = (part, box.bounds[1]) if axis == 0 else (box.bounds[0], part)
             half = CostBox(bounds, box.upper, box.level + 1)
+            half.seen = self.best.score if half.holds(self.best.costs) else -np.inf
             half.nodes = [
                 self._node(costs, limit, near, along[axis] // 2)
                 for costs, near in zip(half.corner_costs(), box.nodes, strict=True)
@@ -316,17 +360,12 @@ class BoxSearch:
             self.best = new
             self.closed += [part.bounds for part in self.explored]
             self.explored.clear()
+            for *_, ticket, box in self.by_bound.copy():
+                if ticket == box.ticket and box.holds(new.costs):
+                    box.seen = new.score
+                    heapq.heappush(self.by_score, (-box.known, -box.upper, ticket, box))
 
     # The first boxes
-
-    def _first_boxes(self, upper: float) -> Iterator[CostBox]:
-        """Boxes that make up the region, those in the middle first."""
-        edges = [_edges(bound, self._small(axis), self._large(), SHIFT[axis]) for axis, bound in enumerate(self.bounds)]
-        boxes = [CostBox((p, q), upper, 0) for p, q in product(pairwise(edges[0]), pairwise(edges[1]))]
-        for box in boxes:
-            box.level = 0 if box.is_finite else LATE
-        middle = [edge[len(edge) // 2] for edge in edges]
-        yield from sorted(boxes, key=lambda box: (not box.is_finite, _distance(box, middle)))
 
     def _small(self, axis: int) -> float:
         """Costs of one class below which nothing happens if those of the other are as small."""
@@ -339,6 +378,22 @@ class BoxSearch:
 
     def _large(self) -> float:
         return LARGE * max(_unit(solver) for solver in self.solvers)
+
+
+def _first_boxes(edges: list[list[float]], upper: float) -> Iterator[CostBox]:
+    """Boxes that make up the region, those in the middle first."""
+    boxes = [CostBox((p, q), upper, 0) for p, q in product(pairwise(edges[0]), pairwise(edges[1]))]
+    for box in boxes:
+        box.level = 0 if box.is_finite else LATE
+    middle = [edge[len(edge) // 2] for edge in edges]
+    yield from sorted(boxes, key=lambda box: (not box.is_finite, _distance(box, middle)))
+
+
+def _sizes(edges: list[list[float]]) -> tuple[float, float]:
+    """The least and the largest size of arcs: those of the first boxes that reach neither an axis nor infinity."""
+    inner = [[cost for cost in edge if 0 < cost < np.inf] for edge in edges]
+    ends = [end for end in inner if end]
+    return (min(end[0] for end in ends), max(end[-1] for end in ends)) if ends else (1.0, 1.0)
 
 
 def _unit(solver: Solver) -> float:
@@ -374,7 +429,7 @@ def find_any_time(
     """The best cells that are found in a time, or up to a tolerance. Stopped if no costs at all were looked at."""
     check_scorable(folds, score)
     maps = [make_fold(folds, k, model, bounds, limit) for k in range(len(folds.splits))]
-    with make_pool(count_jobs(n_jobs)) as pool:
+    with make_pool(count_jobs(n_jobs)) as pool, limit_blas():
         work = BoxSearch(maps, make_judge(score, maps), bounds, pool, bar)
         work.run(limit.within(limit.left - min(LAST, LAST_SHARE * limit.left)) if limit.finite else limit, tolerance)
     if work.best.score == -np.inf:

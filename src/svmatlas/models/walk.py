@@ -282,12 +282,24 @@ class Steps(NamedTuple):
     code: npt.NDArray[np.int64]
     corner: Floats  # (n, 3) where the event is
     coarse: npt.NDArray[np.bool_]  # corners that even double-double does not know well
+    beta: Floats  # (n, d) weights there, or (0, d) if they are not asked for; the last row of a walk is at its goal
+    sums: Floats  # (n, 2) the sum of alpha on the margin, in its bounds; a bound on the error of beta as the sum of alpha x
     memory: npt.NDArray[np.uint8]  # for the record
 
 
-def _make_steps(n: int) -> Steps:
-    """Room for n events."""
-    return Steps(np.empty(n, np.int64), np.empty((n, 3)), np.empty(n, bool), make_memory())
+def _make_steps(n: int, n_beta: int, d: int) -> Steps:
+    """Room for n events, and for so many weights."""
+    return Steps(
+        np.empty(n, np.int64), np.empty((n, 3)), np.empty(n, bool), np.empty((n_beta, d)), np.empty((n_beta, 2)),
+        make_memory(),
+    )  # fmt: skip
+
+
+def _first_steps(steps: Steps, n: int, n_beta: int) -> Steps:
+    """The first n events, and so many weights."""
+    return Steps(
+        steps.code[:n], steps.corner[:n], steps.coarse[:n], steps.beta[:n_beta], steps.sums[:n_beta], steps.memory
+    )  # fmt: skip
 
 
 @kernel
@@ -299,6 +311,37 @@ def _be_patient(near, success):
         near.reach[0] = 0.0
         near.patience[1] = min(2 * near.patience[1] + 1, LONGEST)
         near.patience[0] = near.patience[1]
+
+
+@kernel
+def _record_weights(t, out, n):
+    """Write down the weights and dual variables at corner 0 of the task in hand, if they are asked for."""
+    if out.beta.shape[0] == 0:
+        return
+    v, maps, data, total, error = t.edges.corner[0], t.maps, t.data, 0.0, 0.0
+    if not v[2] > 0.0:
+        out.sums[n, 0], out.sums[n, 1] = 0.0, np.inf
+        return
+    for j in range(out.beta.shape[1]):
+        out.beta[n, j] = (maps.beta[P, j] * v[0] + maps.beta[Q, j] * v[1] + maps.beta[L, j] * v[2]) / v[2]
+    for k in range(t.facet.n_margin):
+        i = t.factor.member[k]
+        alpha = maps.alpha[P, k] * v[0] + maps.alpha[Q, k] * v[1] + maps.alpha[L, k] * v[2]
+        held = min(max(alpha, 0.0), data.weight[i] * v[data.axis[i]])
+        total += held
+        error += abs(alpha - held) * data.norm[i]
+    for c in range(3):
+        error += 2.0 * (maps.eta[c] + (data.rows.shape[1] + 8) * UNIT * maps.length[c]) * v[c]
+    out.sums[n, 0], out.sums[n, 1] = total / v[2], error / v[2]
+
+
+@kernel
+def _copy_weights(out, n):
+    """The same weights as one event before."""
+    if out.beta.shape[0] > 0:
+        for j in range(out.beta.shape[1]):
+            out.beta[n, j] = out.beta[n - 1, j]
+        out.sums[n, 0], out.sums[n, 1] = out.sums[n - 1, 0], out.sums[n - 1, 1]
 
 
 @kernel
@@ -327,7 +370,7 @@ def _follow(data, region, space, near_data, near_space, near, out, state, drift,
     t.polygon.n_refined, t.polygon.n_zero, s.polygon.n_refined, s.polygon.n_zero = 0, 0, 0, 0
     axis = t.region.axis[-1 - line]
     while n + 1 < out.code.size:
-        outcome, code, corner = ASKING, goal, s.edges.corner[0]
+        outcome, code, corner, nearby = ASKING, goal, s.edges.corner[0], True
         if near.reach[0] > 0.0:
             outcome, code = _exit_nearby(s, near, line, goal)
             if outcome == PUT_OFF:
@@ -338,11 +381,16 @@ def _follow(data, region, space, near_data, near_space, near, out, state, drift,
             _be_patient(near, outcome == CLOSED)
         if outcome != CLOSED:
             outcome, code = find_exit(t, line, goal)
-            corner = t.edges.corner[0]
+            corner, nearby = t.edges.corner[0], False
             if outcome == CLOSED and code != goal and near.which.size > 0:
                 near.patience[0] -= 1
                 if near.patience[0] < 0:
                     _look_around(t, s, t.maps.beta, corner, near)
+        if outcome == CLOSED:
+            if nearby:
+                _record_weights(s, out, n)
+            else:
+                _record_weights(t, out, n)
         if outcome != CLOSED or code == goal:
             return outcome, n
         if n > 0 and code == out.code[n - 1]:
@@ -350,6 +398,7 @@ def _follow(data, region, space, near_data, near_space, near, out, state, drift,
         _record(t, corner, code, near, out, n)
         n += 1
         if t.data.axis[code >> 1] == axis:
+            _copy_weights(out, n)
             _record(t, corner, code ^ 1, near, out, n)
             n += 1
         t.answers = answers[:0]
@@ -359,7 +408,7 @@ def _follow(data, region, space, near_data, near_space, near, out, state, drift,
 class Walker:
     """Walks along some lines (k, 3) of homogeneous costs; line j has the code -1 - j."""
 
-    def __init__(self, problem: Problem, lines: Floats, limit: Limit = NEVER) -> None:
+    def __init__(self, problem: Problem, lines: Floats, limit: Limit = NEVER, weights: bool = False) -> None:
         axis = {(1.0, 0.0, 0.0): P, (0.0, 1.0, 0.0): Q, (0.0, 0.0, 1.0): L}
         kinds = np.array([axis.get(tuple(h), -1) for h in lines.tolist()], dtype=np.int8)
         self.data = problem.data
@@ -369,9 +418,13 @@ class Walker:
         self.exact = ExactProblem(self.data, self.region)
         self.stop_at(limit)
         self.pace = Pace(FIRST_EVENTS, STRIDE)
+        self.weights = weights
         self.n_refined = 0
         self.n_zero = 0
         self.n_exact = 0
+
+    def _room(self, n: int) -> Steps:
+        return _make_steps(n, n if self.weights else 0, self.data.rows.shape[1])
 
     def stop_at(self, limit: Limit) -> None:
         """Walk on from now on to this limit."""
@@ -389,7 +442,7 @@ class Walker:
         total, outcome = 0, PUT_OFF
         while outcome == PUT_OFF:
             before = state.copy()
-            steps = _make_steps(STRIDE - total % STRIDE + (STRIDE if total % STRIDE == STRIDE - 1 else 0))
+            steps = self._room(STRIDE - total % STRIDE + (STRIDE if total % STRIDE == STRIDE - 1 else 0))
             n, outcome = self._stride(state, steps, line, goal, total)
             if outcome not in (CLOSED, PUT_OFF):
                 margin, inside = (np.flatnonzero(state == k).tolist() for k in (MARGIN, INSIDE))
@@ -398,7 +451,7 @@ class Walker:
             if not rough:
                 self._settle(before, steps, line, n)
             total += n
-            yield Steps(steps.code[:n], steps.corner[:n], steps.coarse[:n], steps.memory)
+            yield _first_steps(steps, n, n + (outcome == CLOSED))
 
     def _stride(self, state: States, steps: Steps, line: int, goal: int, total: int) -> tuple[int, int]:
         """Walk on, after so many events in total, until there is no more room for steps, or for some time.
@@ -410,7 +463,7 @@ class Walker:
         while n + 1 < room and (n == 0 or time.monotonic() - begin < TICK):
             self.limit.check()
             known, end = n, min(n + 1 + self.pace.start(), room)
-            some = Steps(steps.code[:end], steps.corner[:end], steps.coarse[:end], steps.memory)
+            some = _first_steps(steps, end, end)
             outcome, n = _follow(
                 self.data, self.region, self.space, self.near_data, self.near_space, self.near, some, state, drift,
                 -1 - line, -1 - goal, self.answers, n,
@@ -436,7 +489,7 @@ class Walker:
         self.near.reach[0] = 0.0
         pull_of(self.data, state, self.space.pull)
         outcome, n = _follow(
-            self.data, self.region, self.space, self.near_data, self.near_space, self.near, _make_steps(2), state.copy(),
+            self.data, self.region, self.space, self.near_data, self.near_space, self.near, self._room(2), state.copy(),
             drift_of(self.data, state.size), -1 - line, -1 - goal, np.empty((0, 5), dtype=np.intp), 0,
         )  # fmt: skip
         if outcome != CLOSED or n > 0:

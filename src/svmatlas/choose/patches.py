@@ -1,0 +1,287 @@
+"""Bounds on the score over the whole plane from exact solutions along arcs: patches that are bounded, cut and halved.
+
+A patch is the part of the plane between two arcs (arcs.py) and two ratios, on one side of the diagonal. Its bound is what the
+solutions on both arcs say (strips.py). To halve it, the arc in its middle is followed: the scores on this are exact, and may
+be the best so far. The two halves are cut where the ratio is a round number, and what cannot hold the best is dropped.
+
+Below the smallest arc all points are inside the margin: beta grows in proportion with the costs, so predictions on a ray are
+those on the arc. Beyond the largest arc nothing is known here.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from concurrent.futures import Executor
+from itertools import count, groupby
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from svmatlas.choose.arcs import ArcWalker, Knots
+from svmatlas.choose.arrangement import EQUAL, Judge
+from svmatlas.choose.strips import Possible, Profile, Rows, crossings, possible_counts, score_profile, upper_profile
+from svmatlas.data.problem import Bounds
+from svmatlas.engine.tile import EngineError
+from svmatlas.engine.workspace import INSIDE
+from svmatlas.support.stopping import Limit, Stopped
+
+Floats = npt.NDArray[np.float64]
+States = npt.NDArray[np.int8]
+Costs = tuple[float, float]
+
+CELLS = 8
+"""Patches are cut at so many ratios per decade, ..."""
+
+DECADES = 6
+"""...for so many decades below 1."""
+
+COARSE, FINE = 2, 10
+"""Rows are looked at between ratios of which there are 2^COARSE per decade at first, then 2^FINE at most."""
+
+NARROW = 2.0**-26
+"""Relative width (1e-8) of a stretch of an arc below which its score is not trusted: rounding may have made it."""
+
+TRIED = 3
+"""Stretches of an arc that are offered as better than the best, the best first."""
+
+
+class Patch(NamedTuple):
+    """A part of the plane, and the bound on its scores."""
+
+    side: int
+    size: tuple[float, float]
+    ratio: tuple[float, float]
+    upper: float
+    level: int  # how often it was halved
+    arcs: tuple[list[Knots], list[Knots]]  # of all folds, on the arc below and on that above
+    rows: list[Rows]  # of all folds
+
+    def meets(self, box: Bounds) -> bool:
+        """Whether it has costs in common with a box."""
+        (lo, hi), (under, over) = box[self.side], box[1 - self.side]
+        lo, hi = max(lo, self.size[0]), min(hi, self.size[1])
+        return lo < hi and self.ratio[0] * lo < over and self.ratio[1] * hi > under
+
+
+class Dropped(NamedTuple):
+    """A patch that cannot hold the best: for the record."""
+
+    side: int
+    size: tuple[float, float]
+    ratio: tuple[float, float]
+    upper: float
+
+
+class Offer(NamedTuple):
+    """Costs on an arc, and their score."""
+
+    costs: Costs
+    score: float
+
+
+class PatchSearch:
+    """The open patches of both sides; ``sizes`` is the range of sizes with arcs."""
+
+    def __init__(
+        self, walkers: list[ArcWalker], rows: list[Rows], judge: Judge, bounds: Bounds, sizes: tuple[float, float],
+        perfect: float, pool: Executor,
+    ) -> None:  # fmt: skip
+        self.walkers, self.rows, self.judge, self.bounds, self.pool, self.perfect = walkers, rows, judge, bounds, pool, perfect
+        self.units = [walker.internal(1.0) for walker in walkers]
+        self.sizes = [_within(sizes, bounds[side]) for side in range(2)]
+        self.floor = [perfect, perfect]  # bound below the smallest arc, of each side
+        self.waiting: list[int] = [side for side in range(2) if self.sizes[side][0] < self.sizes[side][1]]
+        self.heap: list[tuple[float, int, int, Patch]] = []
+        self.stuck: list[Patch] = []  # that could not be halved
+        self.dropped: list[Dropped] = []
+        self.tickets = count()
+        self._table: Floats | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is something to halve."""
+        return bool(self.waiting or self.heap)
+
+    def step(self, best: float, is_needed: Callable[[Patch], bool], limit: Limit) -> list[Offer]:
+        """Make the first patch of a side, or halve the one with the highest bound. Better costs than the best are returned.
+
+        Patches that are not needed, because all of their costs were explored, are given up.
+        """
+        self._table = None
+        if self.waiting:
+            offers = self._begin(self.waiting[-1], best, limit)
+            self.waiting.pop()
+            return offers
+        entry = heapq.heappop(self.heap)
+        patch = entry[-1]
+        if patch.upper < best - EQUAL:
+            self.dropped.append(Dropped(patch.side, patch.size, patch.ratio, patch.upper))
+            return []
+        if not is_needed(patch):
+            return []
+        try:
+            return self._halve(patch, best, limit)
+        except (EngineError, ValueError):
+            self.stuck.append(patch)
+            return []
+        except Stopped:
+            heapq.heappush(self.heap, entry)
+            raise
+
+    def upper_bound(self, box: Bounds) -> float:
+        """A bound on the scores in a box of costs."""
+        edge = max(self._edge_bound(side, box) for side in range(2))
+        return max(edge, self._highest_in(box, False), self._highest_in(box, True))
+
+    def reaches(self, box: Bounds) -> bool:
+        """Whether the bound in a box can fall when patches are halved."""
+        inside = all(side in self.waiting or self._edge_bound(side, box) < self.perfect for side in range(2))
+        return bool(self.waiting) or (inside and self._highest_in(box, False) > self._highest_in(box, True))
+
+    def _edge_bound(self, side: int, box: Bounds) -> float:
+        """The bound in that part of a box that is on one side and outside the sizes with arcs."""
+        (lo, hi), (other, _) = box[side], box[1 - side]
+        if hi <= other:
+            return -np.inf
+        first, last = self.sizes[side]
+        if hi > last or side in self.waiting:
+            return self.perfect
+        return self.floor[side] if max(lo, other) < first else -np.inf
+
+    def _highest_in(self, box: Bounds, stuck: bool) -> float:
+        """The highest bound of the patches that meet a box: of those that can be halved, or of the others."""
+        side, first, last, low, high, upper, is_stuck = self._open_table().T
+        begin, end = (np.where(side == 0, box[0][k], box[1][k]) for k in range(2))
+        under, over = (np.where(side == 0, box[1][k], box[0][k]) for k in range(2))
+        begin, end = np.maximum(first, begin), np.minimum(last, end)
+        meets = (begin < end) & (low * begin < over) & (high * end > under) & (is_stuck == stuck)
+        return float(upper[meets].max(initial=-np.inf))
+
+    def _open_table(self) -> Floats:
+        """Side, sizes, ratios and bounds of the open patches, and whether they are stuck: (n, 7)."""
+        if self._table is None:
+            groups = [entry[-1] for entry in self.heap], self.stuck
+            rows = [(p.side, *p.size, *p.ratio, p.upper, k) for k, patches in enumerate(groups) for p in patches]
+            self._table = np.array(rows, dtype=float).reshape(-1, 7)
+        return self._table
+
+    # One patch
+
+    def _begin(self, side: int, best: float, limit: Limit) -> list[Offer]:
+        """The smallest and the largest arc of a side, and the patch between them."""
+        first, last = self.sizes[side]
+        low, high = self._ratios(side, first, last)
+        start = [np.full(walker.problem.n_points, INSIDE, dtype=np.int8) for walker in self.walkers]
+        lower = self._arcs(side, first, low, high, start, limit)
+        upper = self._arcs(side, last, low, high, [knots.state for knots in lower], limit)
+        profiles = [self._score(arcs, self.rows) for arcs in (lower, upper)]
+        calm = all(knots.code.size == 0 and np.all(knots.state == INSIDE) for knots in lower)
+        self.floor[side] = float(profiles[0].value.max()) if calm else self.perfect
+        self._table = None
+        self._push(Patch(side, (first, last), (low, high), self.perfect, 0, (lower, upper), self.rows))
+        return [o for s, p in zip((first, last), profiles, strict=True) for o in self._offers(side, s, p, best)]
+
+    def _halve(self, patch: Patch, best: float, limit: Limit) -> list[Offer]:
+        (first, last), (low, high), (lower, upper) = patch.size, patch.ratio, patch.arcs
+        middle = float(np.sqrt(first * last))
+        arcs = self._arcs(patch.side, middle, low, high, [knots.state for knots in lower], limit)
+        for size, pair in (((first, middle), (lower, arcs)), ((middle, last), (arcs, upper))):
+            self._cut(patch, size, pair, best)
+        return self._offers(patch.side, middle, self._score(arcs, patch.rows), best)
+
+    def _arcs(
+        self, side: int, size: float, low: float, high: float, states: list[npt.NDArray[np.int8]], limit: Limit
+    ) -> list[Knots]:
+        """An arc of all folds, from partitions on the ray of its highest ratio."""
+
+        def follow(walker: ArcWalker, state: States) -> Knots:
+            return walker.follow(walker.climb(state, side, high, size, limit), side, size, low, high, limit)
+
+        return list(self.pool.map(follow, self.walkers, states))
+
+    def _score(self, arcs: list[Knots], rows: list[Rows]) -> Profile:
+        """The exact scores on an arc."""
+        found = list(self.pool.map(crossings, arcs, rows))
+        return score_profile(found, arcs[0].ratio[0], arcs[0].ratio[-1], self.judge)
+
+    def _cut(self, patch: Patch, size: tuple[float, float], arcs: tuple[list[Knots], list[Knots]], best: float) -> None:
+        """Bound what is between two arcs, and cut it into patches with high and with lower bounds; others are dropped."""
+        low, high = self._ratios(patch.side, *size)
+        low, high = max(low, patch.ratio[0]), min(high, patch.ratio[1])
+        if not low < high:
+            return
+        below, above = ([knots.piece(low, high) for knots in one] for one in arcs)
+        more, edges = _grid(low, high, patch.level), _edges(low, high)
+
+        def count_possible(lower: Knots, upper: Knots, unit: float, rows: Rows) -> Possible:
+            return possible_counts(lower, upper, more, edges, patch.side, unit, rows)
+
+        parts = list(self.pool.map(count_possible, below, above, self.units, patch.rows))
+        value = _highest(upper_profile(parts, self.judge), edges)
+        value = np.minimum(value, patch.upper)
+        kind = np.where(value < best - EQUAL, 0, np.where(value <= (best + patch.upper) / 2, 1, 2))
+        for which, group in groupby(range(value.size), key=lambda k: int(kind[k])):
+            cells = list(group)
+            ratio, upper = (float(edges[cells[0]]), float(edges[cells[-1] + 1])), float(value[cells].max())
+            if which == 0:
+                self.dropped.append(Dropped(patch.side, size, ratio, upper))
+            else:
+                pair = [k.piece(*ratio) for k in below], [k.piece(*ratio) for k in above]
+                rows = [_undecided(own, part.sure[cells]) for own, part in zip(patch.rows, parts, strict=True)]
+                self._push(Patch(patch.side, size, ratio, upper, patch.level + 1, pair, rows))
+
+    def _push(self, patch: Patch) -> None:
+        heapq.heappush(self.heap, (-patch.upper, patch.level, next(self.tickets), patch))
+
+    def _ratios(self, side: int, first: float, last: float) -> tuple[float, float]:
+        """The ratios in the region between two sizes."""
+        lo, hi = self.bounds[1 - side]
+        return min(1.0, lo / last), min(1.0, hi / first)
+
+    def _offers(self, side: int, size: float, profile: Profile, best: float) -> list[Offer]:
+        """The best stretches of an arc in the region, if they are better than the best costs."""
+        lo, hi = self.bounds[1 - side]
+        if not self.bounds[side][0] < size < self.bounds[side][1]:
+            return []
+        begin, end = np.clip(profile.ratio[:-1], lo / size, hi / size), np.clip(profile.ratio[1:], lo / size, hi / size)
+        good = np.flatnonzero((profile.value > best + EQUAL) & (end - begin > NARROW * end))
+        width = end[good] / np.maximum(begin[good], 1e-3 * end[good])
+        offers = []
+        for k in good[np.lexsort([-width, -profile.value[good]])][:TRIED].tolist():
+            other = size * float((begin[k] + end[k]) / 2)
+            offers.append(Offer((size, other) if side == 0 else (other, size), float(profile.value[k])))
+        return offers
+
+
+def _within(sizes: tuple[float, float], bound: tuple[float, float]) -> tuple[float, float]:
+    """The sizes with arcs in a region: both ends are the same if there are none."""
+    first = max(sizes[0], bound[0])
+    return first, max(first, min(sizes[1], bound[1]))
+
+
+def _grid(low: float, high: float, level: int) -> Floats:
+    """Ratios between which rows are looked at, more of them on each level: events may be far apart."""
+    per_decade = 2.0 ** min(COARSE + level, FINE)
+    lowest = max(low, high * 10.0**-DECADES)
+    inner: Floats = np.geomspace(lowest, high, 2 + int(per_decade * np.log10(high / lowest)))[1:-1]
+    return inner
+
+
+def _edges(low: float, high: float) -> Floats:
+    """Round ratios, and the two ends."""
+    inner = [10.0 ** (-k / CELLS) for k in range(CELLS * DECADES, 0, -1)]
+    return np.array([low, *(ratio for ratio in inner if low < ratio < high), high])
+
+
+def _highest(profile: Profile, edges: Floats) -> Floats:
+    """The highest values between two edges each."""
+    begin = np.clip(np.searchsorted(profile.ratio, edges[:-1], side="right") - 1, 0, profile.value.size - 1)
+    end = np.searchsorted(profile.ratio, edges[1:], side="left")
+    return np.array([profile.value[a : max(b, a + 1)].max() for a, b in zip(begin, end, strict=True)])
+
+
+def _undecided(rows: Rows, sure: npt.NDArray[np.int8]) -> Rows:
+    """The rows of a fold that may change in some cells."""
+    return rows.without(np.all(sure == 1, axis=0), np.all(sure == -1, axis=0))
