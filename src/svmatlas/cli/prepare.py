@@ -48,6 +48,7 @@ def use_others() -> None:
     with suppress(ValueError):
         svmatlas.explore(X, y, region=region, max_facets=9).locate(0.5, 0.6)  # nowhere
     selection = svmatlas.select(X, y, cv=2, region=region)
+    svmatlas.select(X, y, cv=2, region=region, tolerance=0.0)
     selection.score_at(0.55, 0.55)
     selection.cells[0].contains(0.55, 0.55)
     with warnings.catch_warnings(), suppress(ValueError):  # on a slow machine a second may be too short for anything
