@@ -166,11 +166,23 @@ def test_a_bar_of_an_estimate_shows_its_share(capsys):
 
 
 def test_a_partial_map_tells_its_logarithmic_coverage():
-    """The first facets, at the smallest costs, are large in logarithms."""
+    """The first facets, at the smallest costs, are large in logarithms. Random costs are explored as often as it says."""
     whole = svmatlas.explore(X, Y).validate()
     part = svmatlas.explore(X, Y, max_facets=60)
     report = part.validate()
-    assert (whole.log_coverage, report.ok) == (1.0, True)
-    assert 0.0 < report.log_coverage < 1.0
-    assert f"{100 * report.log_coverage:.1f} % of the logarithmic area" in str(report)
+    assert report.ok
+    assert whole.log_coverage == pytest.approx(1.0, abs=1e-12)
+    assert f"({100 * report.log_coverage:.2f} % of the logarithmic area)" in str(report)
     assert "logarithmic" not in str(whole)
+    costs = 10 ** np.random.default_rng(0).uniform(-6, 6, (2000, 2))
+    explored = np.mean([is_explored(part, *pair) for pair in costs])
+    assert abs(explored - report.log_coverage) < 4 * np.sqrt(explored * (1 - explored) / len(costs))
+    assert 0.05 < report.log_coverage < 0.95
+
+
+def is_explored(atlas, C_pos, C_neg):
+    try:
+        atlas.locate(C_pos, C_neg)
+    except ValueError:
+        return False
+    return True

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import spence
 
 import svmatlas
+from svmatlas.atlas.log_area import log_share
 from svmatlas.atlas.validate import _violation_exactly
 from svmatlas.engine.arena import OPEN
 from svmatlas.engine.exact import ExactProblem
+from tests import cases
 
 
 @pytest.fixture
@@ -115,3 +118,28 @@ def test_turned_facet(atlas):
 def test_threads_find_the_same(small):
     one, two = (small[2].validate(n_costs=10, n_jobs=n) for n in (None, 2))
     assert one == two
+
+
+@pytest.mark.parametrize("low", [1e-6, 1e-2])
+def test_the_logarithmic_area_below_a_line_is_a_dilogarithm(low):
+    """All costs with C+ + C- <= 1: the integral of log(1 - t) / t is minus the dilogarithm of t."""
+    ring = np.array([[0.0, 0, 1], [1, 0, 1], [0, 1, 1]])
+    ends = np.stack([ring, np.roll(ring, -1, axis=0)], axis=1)
+    area = spence(1 - low) - spence(low) - np.log(low) * np.log((1 - low) / low)
+    share = log_share(ends, (low, 1e6), (low, 10.0))
+    assert share == pytest.approx(area / (np.log(1e6 / low) * np.log(10.0 / low)), rel=1e-12)
+
+
+def test_the_logarithmic_area_of_parts_adds_up():
+    """A map reaches over the box on all sides, to zero and infinity; the box is cut in two."""
+    part = svmatlas.explore(*cases.gaussian(12, 24, 2, 0.5), max_facets=200)
+    border = np.any(part.edge_facets < 0, axis=1)
+    ends = part.vertices[part.edge_vertices[border]]
+    whole = log_share(ends, (1e-3, 10.0), (1e-2, 1e2))
+    parts = [log_share(ends, pos, (1e-2, 1e2)) for pos in ((1e-3, 0.1), (0.1, 10.0))]
+    assert whole == pytest.approx(np.mean(parts), abs=1e-13)
+    facets = np.arange(part.n_facets)
+    rings = [part.polygon(f) for f in facets]
+    alone = [log_share(np.stack([np.roll(ring, 1, axis=0), ring], axis=1), (1e-3, 10.0), (1e-2, 1e2)) for ring in rings]
+    assert whole == pytest.approx(sum(alone), abs=1e-10)
+    assert min(alone) > -1e-12

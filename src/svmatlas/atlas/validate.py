@@ -24,6 +24,7 @@ import numpy.typing as npt
 from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 
+from svmatlas.atlas.log_area import log_share
 from svmatlas.engine.arena import BOUNDARY, OPEN
 from svmatlas.engine.canonical import TURNED
 from svmatlas.engine.compiled import entry, entry_noalloc, kernel, kernel_no_nan
@@ -75,7 +76,7 @@ class Report:
     """What :meth:`svmatlas.Atlas.validate` found; ``ok`` says whether all invariants hold.
 
     ``coverage`` is the share of the region that the facets cover, of the nine scales of costs that which is furthest from 1;
-    ``log_coverage`` the share of its logarithmic area, costs from 1e-6 to 1e6: that of the random costs that are explored.
+    ``log_coverage`` the share of its logarithmic area, costs from 1e-6 to 1e6: an integral along the border of the map.
     """
 
     ok: bool
@@ -112,11 +113,8 @@ class Report:
         return "\n".join(lines + [f"  fault: {fault}" for fault in self.faults])
 
     def _log_text(self) -> str:
-        """The logarithmic coverage of a partial map, with the standard error of a sample."""
-        if self.complete:
-            return ""
-        error = (self.log_coverage * (1.0 - self.log_coverage) / max(1, self.n_costs)) ** 0.5
-        return f"  ({100 * self.log_coverage:.1f} % of the logarithmic area, give or take {100 * error:.1f} %)"
+        """The logarithmic coverage of a partial map."""
+        return "" if self.complete else f"  ({100 * self.log_coverage:.2f} % of the logarithmic area)"
 
 
 def validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_jobs: int | None) -> Report:
@@ -133,7 +131,7 @@ def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_j
     kkt, worst = _check_kkt(atlas, progress, n_jobs, limit)
     tied, where = _check_tied(atlas, limit)
     moved, there = _check_untied(atlas)
-    ((gap, at), (own_gap, own_at)), explored = _check_gap(atlas, n_costs, random_state)
+    (gap, at), (own_gap, own_at) = _check_gap(atlas, n_costs, random_state)
     if max(kkt, tied) > KKT_TOLERANCE:
         facet = where if tied > kkt else atlas._locator.facet_of(worst)
         faults.append(f"facet {facet} violates a condition of optimality by {max(kkt, tied):.1e}")
@@ -144,9 +142,9 @@ def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_j
     if own_gap > INACCURATE:
         faults.append(f"the duality gap at costs {own_at} on the given rows is {own_gap:.1e}: standardise the features")
     return Report(
-        not faults, atlas.complete, coverage, explored, gap, own_gap, max(kkt, tied), int(np.sum(mesh.edge_facets == OPEN)),
-        _euler(mesh), atlas.n_facets, atlas.n_edges, atlas.n_vertices, n_costs, atlas.n_refined, atlas.n_zero,
-        atlas.n_exact, faults,
+        not faults, atlas.complete, coverage, _log_coverage(atlas), gap, own_gap, max(kkt, tied),
+        int(np.sum(mesh.edge_facets == OPEN)), _euler(mesh), atlas.n_facets, atlas.n_edges, atlas.n_vertices, n_costs,
+        atlas.n_refined, atlas.n_zero, atlas.n_exact, faults,
     )  # fmt: skip
 
 
@@ -411,23 +409,19 @@ def _check_tied(atlas: Atlas, limit: Limit) -> tuple[float, int]:
     return worst, where
 
 
-def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> tuple[list[tuple[float, tuple[float, float]]], float]:
-    """The largest relative duality gap at random costs, and where: on the rows of the engine, and on the user's.
-
-    Beside these, the share of the costs that lie in the explored part.
-    """
+def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> list[tuple[float, tuple[float, float]]]:
+    """The largest relative duality gap at random costs, and where: on the rows of the engine, and on the user's."""
     problem, random = atlas._problem, check_random_state(random_state)
     p, q = (
-        _draw(bounds, float(np.ldexp(1.0, int(np.clip(-problem.cost_exponent, -1000, 1000)))), n_costs, random)
-        for bounds in atlas.region
+        np.clip(np.exp(random.uniform(*np.log(limits), n_costs)), *bounds)
+        for limits, bounds in zip(_limits(atlas), atlas.region, strict=True)
     )
     c = problem.homogeneous(p, q)
     facets, solution = atlas._settle(c)
     explored = np.flatnonzero(facets != NOWHERE)
     some = explored[: max(FEWEST, MEASURED // problem.features.size)]
     own = user_gaps(problem, Solution(*(array[some] for array in solution)), c[some])  # type: ignore[arg-type]
-    worst = [_largest_at(gaps, p[at], q[at]) for gaps, at in ((solution.gap[explored], explored), (own, some))]
-    return worst, explored.size / max(1, facets.size)
+    return [_largest_at(gaps, p[at], q[at]) for gaps, at in ((solution.gap[explored], explored), (own, some))]
 
 
 def _largest_at(gaps: Floats, p: Floats, q: Floats) -> tuple[float, tuple[float, float]]:
@@ -438,17 +432,27 @@ def _largest_at(gaps: Floats, p: Floats, q: Floats) -> tuple[float, tuple[float,
     return float(gaps[k]), (float(p[k]), float(q[k]))
 
 
-def _draw(bounds: tuple[float, float], unit: float, n: int, random: Any) -> Floats:
-    """Random costs, log-uniform in [1e-6, 1e6] as far as that lies in the bounds and within 1e15 of the unit of the data.
+def _limits(atlas: Atlas) -> list[tuple[float, float]]:
+    """The costs that are looked at: [1e-6, 1e6] as far as that lies in the region and within 1e15 of the unit of the data.
 
     Beyond that rounding errors of alpha alone make the duality gap. If nothing is left: as wide a range around the unit.
     """
     tiny, huge = np.finfo(float).tiny, np.finfo(float).max
+    unit = float(np.ldexp(1.0, int(np.clip(-atlas._problem.cost_exponent, -1000, 1000))))
     low, high = max(1e-6, 1e-15 * unit), min(1e6, 1e15 * unit)
     if low >= high:
         low, high = max(1e-6 * unit, tiny), min(1e6 * unit, huge)
-    if not max(low, bounds[0]) < min(high, bounds[1]):
-        finite = np.isfinite(bounds[1])
-        low, high = (bounds[1] * 1e-12, bounds[1]) if finite else (bounds[0], min(bounds[0] * 1e12, huge))
-    cost: Floats = np.exp(random.uniform(np.log(max(low, bounds[0])), np.log(min(high, bounds[1])), n))
-    return np.clip(cost, *bounds)
+    found = []
+    for bounds in atlas.region:
+        least, most = low, high
+        if not max(low, bounds[0]) < min(high, bounds[1]):
+            finite = np.isfinite(bounds[1])
+            least, most = (bounds[1] * 1e-12, bounds[1]) if finite else (bounds[0], min(bounds[0] * 1e12, huge))
+        found.append((max(least, bounds[0]), min(most, bounds[1])))
+    return found
+
+
+def _log_coverage(atlas: Atlas) -> float:
+    """Share of the logarithmic area of the costs that are looked at."""
+    border = np.any(atlas.edge_facets < 0, axis=1)
+    return log_share(atlas.vertices[atlas.edge_vertices[border]], *_limits(atlas))
