@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array, random_array
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
+from sklearn.preprocessing import StandardScaler
 
 from svmatlas import AsymmetricSVC
 from svmatlas.data.problem import make_problem
@@ -108,3 +109,33 @@ def test_sparse_rows_stay_sparse():
     tracemalloc.stop()
     assert peak < 50e6  # dense: 480e6
     assert model.duality_gap_ < 1e-9
+
+
+def free_intercept(X, sign, C, weights):
+    """The model with an intercept that costs nothing, from the rows that a nearby model has on and inside its margin.
+
+    Its linear system is solved, and all conditions of optimality are checked.
+    """
+    signed, score = X * sign[:, None], sign * (X @ weights[0] + weights[1])
+    on, inside = np.abs(score - 1) < 1e-6, score < 1 - 1e-6
+    pull, n = C * signed[inside].sum(axis=0), np.sum(on)
+    system = np.block([[signed[on] @ signed[on].T, sign[on, None]], [sign[None, on], np.zeros((1, 1))]])
+    solved = np.linalg.solve(system, np.r_[1 - signed[on] @ pull, -C * sign[inside].sum()])
+    coef, intercept = pull + solved[:n] @ signed[on], solved[n]
+    score = sign * (X @ coef + intercept)
+    assert -1e-12 <= solved[:n].min() <= solved[:n].max() <= C + 1e-12
+    assert score[inside].max() <= 1 + 1e-12
+    assert score[~on & ~inside].min() >= 1 - 1e-12
+    return coef, intercept
+
+
+@pytest.mark.parametrize(("bias", "error"), [(10, 6e-5), (1000, 6e-9)])
+def test_a_large_bias_leaves_the_intercept_free(bias, error):
+    """The numbers of the guide, "Like SVC"."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X, sign = StandardScaler().fit_transform(X), np.where(y == 1, 1.0, -1.0)
+    near = AsymmetricSVC(bias=1000).fit(X, y)
+    coef, intercept = free_intercept(X, sign, 1.0, (near.coef_[0], near.intercept_[0]))
+    model = AsymmetricSVC(bias=bias).fit(X, y)
+    assert np.abs(model.coef_[0] - coef).max() <= error * np.abs(coef).max()
+    assert abs(model.intercept_[0] - intercept) <= error

@@ -130,7 +130,7 @@ def _unpacked(name: str, content: bytes) -> bytes:
     except (OSError, EOFError, ValueError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"{name}: not a whole {kind} file ({_one_line(error)})") from None
     except ImportError:
-        raise DataError(f"{name}: zstd needs Python 3.14 or the package zstandard: pip install zstandard") from None
+        raise DataError(f"{name}: zstd needs Python 3.14 or the extra zstd: pip install 'svmatlas[zstd]'") from None
 
 
 def _unpack_zstd(content: bytes) -> bytes:
@@ -141,12 +141,17 @@ def _unpack_zstd(content: bytes) -> bytes:
         return unpacked
     import zstandard
 
-    try:
-        with zstandard.ZstdDecompressor().stream_reader(io.BytesIO(content)) as stream:
-            content = stream.read()
-            return content
-    except zstandard.ZstdError as error:
-        raise ValueError(str(error)) from None
+    parts = []
+    while content:  # a file may be several frames
+        frame = zstandard.ZstdDecompressor().decompressobj()
+        try:
+            parts.append(frame.decompress(content))
+        except zstandard.ZstdError as error:
+            raise ValueError(str(error)) from None
+        if not frame.eof:
+            raise EOFError("it ends early")
+        content = frame.unused_data
+    return b"".join(parts)
 
 
 def _guess(content: bytes) -> str:
