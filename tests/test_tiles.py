@@ -255,6 +255,24 @@ def test_estimate(monkeypatch):
         svmatlas.estimate(X, y, time_budget=0)
 
 
+@pytest.mark.parametrize("m", [2, 5, 12, 30])
+def test_twice_the_error_of_an_estimate_holds_the_truth(m):
+    """In nine of ten samples at least, of counts as tiles have them: a few hold most of all facets."""
+    rng, right = np.random.default_rng(m), 0
+    for _ in range(500):
+        counts = np.exp(rng.normal(5.0, 1.0, 60)).astype(int)
+        known = rng.choice(counts, m, replace=False)
+        right += abs(known.mean() - counts.mean()) <= 2 * known.mean() * budget.relative_error(known.tolist(), counts.size)
+    assert right >= 450
+
+
+def test_the_error_of_an_estimate_ends_where_all_is_known():
+    counts = [5, 80, 3, 40]
+    assert budget.relative_error(counts, 4) == 0.0
+    assert budget.relative_error(counts[:1], 4) == np.inf
+    assert budget.relative_error([7, 7, 7], 4) == 0.0  # AT_LEAST is what is told then
+
+
 def test_no_exploration_without_memory(monkeypatch):
     X, y = cases.gaussian(60, 60, 3, 1.0)
     cut_finely(monkeypatch, events=16)

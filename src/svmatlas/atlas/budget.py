@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 from svmatlas.atlas.survey import Bound, Surveyor
 from svmatlas.data.problem import Bounds
@@ -47,7 +48,7 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Estimate:
-    """What an atlas would take; ``error`` is the relative standard error of all three numbers.
+    """What an atlas would take; ``error`` is the relative error of all three numbers: twice of it is seldom exceeded.
 
     It is never zero, also where all tiles were explored: facets that reach over several tiles are counted in each, and times
     and memory vary. It is infinite if there was no time to finish the tiles of the sample. The numbers are then less than the
@@ -75,7 +76,8 @@ class Sample(NamedTuple):
 
     n_facets: float  # of all, if others are like these
     seconds: float
-    error: float  # relative standard error
+    error: float  # relative, see ``relative_error``
+    standard_error: float  # relative, as if tiles were alike
     n_sampled: int
     whole: bool  # have all facets of these tiles been found?
 
@@ -99,10 +101,30 @@ def samples(surveyor: Surveyor, grid: tuple[list[Bound], list[Bound]], limits: C
         facets.append(count)
         whole = whole and finished
         seconds += time.monotonic() - begin
-        mean, error = float(np.mean(facets)), 0.0
-        if m < n:
-            error = float(np.std(facets, ddof=1) / mean * np.sqrt((1.0 - m / n) / m)) if m > 1 and mean > 0 else np.inf
-        yield Sample(mean * n, seconds / m * n, error, m, whole)
+        yield Sample(
+            float(np.mean(facets)) * n, seconds / m * n, relative_error(facets, n), standard_error(facets, n), m, whole
+        )
+
+
+def standard_error(counts: list[int], n: int) -> float:
+    """Relative standard error of the mean of n numbers, of which some are known."""
+    m, mean = len(counts), float(np.mean(counts))
+    if m == n:
+        return 0.0
+    return float(np.std(counts, ddof=1) / mean * np.sqrt((1.0 - m / n) / m)) if m > 1 and mean > 0 else np.inf
+
+
+def relative_error(counts: list[int], n: int) -> float:
+    """Relative error of the mean of n numbers, of which some are known: twice of it holds the mean in nine of ten cases.
+
+    Most facets are in a few tiles, and the largest of some tiles is not the largest of all: one more is imagined, of twice its
+    size. By Student's distribution few numbers say little about their spread.
+    """
+    m, plain = len(counts), standard_error(counts, n)
+    if not 0.0 < plain < np.inf:
+        return plain
+    wider = np.std([*counts, 2 * max(counts)], ddof=1) / np.std(counts, ddof=1)
+    return float(plain * wider * stdtrit(m - 1, 0.975) / 2.0)
 
 
 def _count(surveyor: Surveyor, tile: Bounds, depth: int, limit: Limit) -> tuple[int, bool]:
@@ -145,13 +167,13 @@ def _look_into(surveyor: Surveyor, grid: tuple[list[Bound], list[Bound]], n_jobs
     n = int(SHARE * len(grid[0]) * len(grid[1]))
     for sample in islice(samples(surveyor, grid, lambda m: end.within(GLANCE)), LEAST - 1, max(LEAST, n)):
         share = min(1.0, n_jobs * limit.left / sample.seconds)
-        needed, margin = share * sample.bytes, 2.0 * sample.error
+        needed, margin = share * sample.bytes, 2.0 * sample.standard_error
         if end.expired or (sample.whole and needed * (1.0 + margin) < available):
             return
         if needed * (1.0 - margin) > available:
             raise MemoryError(
                 f"{'about' if sample.whole else 'more than'} {share * sample.n_facets:.2g} facets are expected, give or take "
-                f"{100 * sample.error:.0f} %; they need {needed / 2**30:.3g} GiB, and {available / 2**30:.3g} GiB are "
+                f"{50 * margin:.0f} %; they need {needed / 2**30:.3g} GiB, and {available / 2**30:.3g} GiB are "
                 "available: choose a smaller region, set max_facets, or go through the map tile by tile with svmatlas.tiles"
             )
 
