@@ -238,3 +238,29 @@ def test_cells_that_reach_over_boxes_are_joined():
     assert part.cell.unbounded
     # Areas are sums over pieces, which are cut elsewhere, and are straight in costs, not in decades
     np.testing.assert_allclose([c.area for c in part.cells], [c.area for c in exact.cells], rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["plain", "tied", "few positive"])
+def test_the_area_under_the_roc_curve_is_bounded(name):
+    """The score is scikit-learn's, no costs of a grid exceed the bound, and the tolerance is kept."""
+    X, y = CASES[name]()
+    y = np.asarray(y).astype(int)
+    found = svmatlas.select(X, y, cv=3, scoring="roc_auc", tolerance=0.02)
+    assert found.best_score <= found.upper_bound <= found.best_score + 0.02 + 1e-12
+
+    def score(C_pos, C_neg):
+        return cross_val_score(svmatlas.AsymmetricSVC(C_pos, C_neg), X, y, cv=3, scoring="roc_auc").mean()
+
+    assert score(found.C_pos, found.C_neg) >= found.best_score - 1e-12
+    assert name == "tied" or score(found.C_pos, found.C_neg) == pytest.approx(found.best_score, abs=1e-12)
+    for costs in 10.0 ** np.random.default_rng(0).uniform(-3, 2, (12, 2)):
+        assert score(*costs) <= found.upper_bound + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [({"threshold": "tuned"}, "no threshold"), ({"rule": "one_se"}, "rule='one_se'"), ({"kernel": "rbf"}, "linear kernel")],
+)
+def test_rankings_have_their_limits(arguments, text):
+    with pytest.raises(ValueError, match=text):
+        svmatlas.select(*noisy(30, 2), cv=2, scoring="roc_auc", **arguments)

@@ -212,6 +212,17 @@ def test_select(run):
     assert "no costs do better" in run("select", "data.csv", "--cv", 3, "--scoring", "f1")[1]
 
 
+def test_select_with_a_tolerance_and_a_threshold(run):
+    code, out, _ = run("select", "data.csv", "--cv", 3, "--tolerance", 0.2, "--threshold", "tuned", "--json")
+    facts, exact = json.loads(out), svmatlas.select(X, Y, cv=3)
+    assert facts["upper_bound"] - facts["best_score"] <= 0.2
+    assert facts["best_score"] <= exact.best_score <= facts["upper_bound"]
+    assert facts["threshold_score"] >= facts["score"]
+    assert code == (0 if facts["certified"] else 1)
+    _, text, _ = run("select", "data.csv", "--cv", 3, "--tolerance", 0.2, "--threshold", "tuned")
+    assert f"decision threshold {facts['threshold']:.6g}" in text
+
+
 def test_plot(run, folder):
     code, _, _ = run("plot", "plain.atlas", "-o", "map.png", "--events", 0, 3, "--ray", 1, "--dpi", 40)
     assert code == 0

@@ -32,9 +32,9 @@ def test_scorers_with_arguments_are_understood():
 @pytest.mark.parametrize(
     ("scoring", "text"),
     [
-        ("roc_auc", "'roc_auc', which is not counted from predictions.* use one of 'accuracy'"),
+        ("average_precision", "'average_precision', which is not counted from predictions.* use one of 'accuracy'"),
         ("neg_log_loss", "not counted from predictions"),
-        (metrics.roc_auc_score, "roc_auc_score is not known here, which is not counted"),
+        (metrics.average_precision_score, "average_precision_score is not known here, which is not counted"),
         ("fancy", "unknown scoring 'fancy': use one of 'accuracy'"),
         (metrics.fbeta_score, "needs beta: use svmatlas.scoring.fbeta"),
         (metrics.get_scorer("average_precision"), "is not made of predictions"),

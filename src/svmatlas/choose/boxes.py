@@ -72,6 +72,9 @@ LAST, LAST_SHARE = 2.0, 0.1
 TINY = 2.0**-20
 """Relative width (1e-6) of the box that stands for costs of which only the models are known."""
 
+AROUND = 1.003, 1.03, 1.3, 3.0
+"""Factors on the best costs: the boxes around them in which their cell is looked for, one after the other."""
+
 TURNS = 3
 """One box in so many is that with the best known score: it takes longer, as it is explored more often than not."""
 
@@ -428,7 +431,7 @@ def find_any_time(
 ) -> tuple[Overlay, Confirmed]:  # fmt: skip
     """The best cells that are found in a time, or up to a tolerance. Stopped if no costs at all were looked at."""
     check_scorable(folds, score)
-    maps = [make_fold(folds, k, model, bounds, limit) for k in range(len(folds.splits))]
+    maps = [make_fold(folds, k, score, model, bounds, limit) for k in range(len(folds.splits))]
     with make_pool(count_jobs(n_jobs)) as pool, limit_blas():
         work = BoxSearch(maps, make_judge(score, maps), bounds, pool, bar)
         work.run(limit.within(limit.left - min(LAST, LAST_SHARE * limit.left)) if limit.finite else limit, tolerance)
@@ -446,6 +449,9 @@ def _best_cells(work: BoxSearch, limit: Limit, bar: Any) -> tuple[Overlay, Confi
         with suppress(Stopped):
             overlay = _join(work, limit)
             return overlay, find_best(overlay, limit, bar, work.best.score)
+    around = _look_around(work, limit, bar)
+    if around is not None:
+        return around
     if work.best.found is not None:
         overlay, cells = work.best.found
         return overlay, Confirmed(cells, np.inf, False, 0, np.empty(0, dtype=np.uint64))
@@ -453,6 +459,28 @@ def _best_cells(work: BoxSearch, limit: Limit, bar: Any) -> tuple[Overlay, Confi
     cells = make_cells(overlay, [overlay.box])
     cells[0].__dict__["center"] = work.best.costs  # known already: the costs that were tried
     return overlay, Confirmed(cells, np.inf, False, 0, np.empty(0, dtype=np.uint64))
+
+
+def _look_around(work: BoxSearch, limit: Limit, bar: Any) -> tuple[Overlay, Confirmed] | None:
+    """The best cells in a box around the best costs: larger and larger ones are explored, until the best cell is inside."""
+    found = None
+    for factor in AROUND:
+        (a, b), (c, d) = (
+            (max(lo, cost / factor), min(hi, cost * factor))
+            for cost, (lo, hi) in zip(work.best.costs, work.bounds, strict=True)
+        )
+        bounds, part = ((a, b), (c, d)), limit.within(limit.left / 2)
+        try:
+            tiles = [fold.explore(bounds, part) for fold in work.folds]
+            overlay = overlay_of(bounds, work.bounds, work.judge, work.folds, tiles, [], part)
+            found = overlay, find_best(overlay, part, bar, work.best.score - EQUAL)
+        except Stopped:
+            break
+        corners = np.concatenate(found[1].cells[0].pieces)
+        p, q = corners[:, 0] / corners[:, 2], corners[:, 1] / corners[:, 2]
+        if p.min() > a and p.max() < b and q.min() > c and q.max() < d:
+            break
+    return found
 
 
 def _join(work: BoxSearch, limit: Limit) -> Overlay:

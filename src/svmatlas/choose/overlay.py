@@ -20,7 +20,7 @@ from svmatlas.choose.cells import Cell
 from svmatlas.choose.corners import Corner, Solver
 from svmatlas.choose.curves import ZERO, Collector, Curves, Tile
 from svmatlas.choose.folds import Folds, check_scorable
-from svmatlas.choose.scoring import Score, make_table
+from svmatlas.choose.scoring import Score, make_table, roc_auc
 from svmatlas.data.features import decision_values
 from svmatlas.data.problem import Bounds, Problem, make_problem, make_region
 from svmatlas.models.svc import make_classifier, solve_at
@@ -35,6 +35,9 @@ SEATS = 16
 
 CLEAR = 1e-6
 """Least decision value of held-out rows where a walk starts: curves are then further off than their errors."""
+
+PAIRS = 200_000
+"""Pairs of held-out rows of a fold that are looked at for the area under the ROC curve: some 20 MB a column."""
 
 GRACE = 1.0
 """Seconds for the models of one pair of costs, also when the time is over."""
@@ -119,6 +122,7 @@ class FoldMap(NamedTuple):
     surveyor: Surveyor
     collector: Collector
     near: tuple[Solver, Corner] | None = None  # a solution nearby, for what is looked at one box at a time
+    n_tied: int = 0  # of pairs: how many are of equal rows
 
     def decide(self, C_pos: float, C_neg: float, limit: Limit) -> Floats:
         """Decision values (n + 1,) of the model at some costs; of the unexplored part 1 if they lie in it, and else -1."""
@@ -159,7 +163,7 @@ def make_overlay(
     """
     check_scorable(folds, score)
     n_folds = len(folds.splits)
-    made: Iterable[FoldMap] = (make_fold(folds, k, model, bounds, limit) for k in range(n_folds))
+    made: Iterable[FoldMap] = (make_fold(folds, k, score, model, bounds, limit) for k in range(n_folds))
     looks: list[Tile | None] = [None] * n_folds
     if limit.finite:
         made = kept = list(made)
@@ -181,20 +185,36 @@ def overlay_of(
     return _assemble(bounds, region, judge, parts, [part.collector.finish(undone) for part in parts], limit)
 
 
-def make_fold(folds: Folds, k: int, model: dict[str, Any], bounds: Bounds, limit: Limit) -> FoldMap:
-    """The problem of the training rows of a fold, and its held-out rows."""
+def make_fold(folds: Folds, k: int, score: Score, model: dict[str, Any], bounds: Bounds, limit: Limit) -> FoldMap:
+    """The problem of the training rows of a fold, and its held-out rows, or their pairs if the score is of these."""
     limit.check()
     train, test = folds.splits[k]
     positive = folds.positive[test]
     X_train, X_test = folds.rows(k, model["kernel"] == "precomputed")
     problem = make_problem(X_train, folds.positive[train].astype(int), sample_weight=folds.weight[train], **model)
-    holdout = Holdout(problem, X_test, problem.features.coordinates(X_test), positive)
+    holdout, n_tied = Holdout(problem, X_test, problem.features.coordinates(X_test), positive), 0
+    if score is roc_auc:
+        holdout, n_tied = _pairs_of(holdout)
+        positive = holdout.positive
     rows, first, which = np.unique(holdout.rows, axis=0, return_index=True, return_inverse=True)
     counts = np.zeros((2, len(rows) + 1), dtype=np.int32)
     np.add.at(counts, (np.where(positive, 0, 1), which.ravel()), 1)
     counts[1, -1] = np.sum(~positive)
     surveyor, collector = Surveyor(problem, bounds, betas=True), Collector(problem, bounds, rows)
-    return FoldMap(holdout, first, counts, surveyor, collector)
+    return FoldMap(holdout, first, counts, surveyor, collector, n_tied=n_tied)
+
+
+def _pairs_of(holdout: Holdout) -> tuple[Holdout, int]:
+    """The differences of positive and negative rows as rows, all positive; and the number of pairs that are equal."""
+    if not holdout.problem.features.linear:
+        raise ValueError("scoring='roc_auc' is for the linear kernel")
+    rows, positive = holdout.rows, holdout.positive
+    n_pairs = int(positive.sum()) * int((~positive).sum())
+    if n_pairs > PAIRS:
+        raise ValueError(f"scoring='roc_auc' looks at pairs of held-out rows: {n_pairs:,} in a fold are more than {PAIRS:,}")
+    pairs = (rows[positive][:, None] - rows[~positive][None]).reshape(n_pairs, rows.shape[1])
+    apart = np.any(pairs != 0.0, axis=1)
+    return Holdout(holdout.problem, None, pairs[apart], np.ones(int(apart.sum()), dtype=bool)), int(np.sum(~apart))
 
 
 def _look(fold: FoldMap, box: Bounds, limit: Limit) -> Tile:
@@ -256,6 +276,10 @@ def make_judge(score: Score, folds: list[FoldMap]) -> Judge:
     n_pos, n_neg = np.concatenate([fold.counts for fold in folds], axis=1)
     totals = [(int(np.sum(fold.holdout.positive)), int(np.sum(~fold.holdout.positive))) for fold in folds]
     tables = [make_table(score, *total) for total in totals]
+    if score is roc_auc:  # a pair of equal rows is half right
+        tables = [
+            (np.arange(n + 1.0) + fold.n_tied / 2) / (n + fold.n_tied) for (n, _), fold in zip(totals, folds, strict=True)
+        ]
     fold_pos, fold_neg = np.array(totals, dtype=np.int64).T
     return Judge(
         number, n_pos, n_neg, np.concatenate([table.ravel() for table in tables]),

@@ -171,6 +171,15 @@ HARMLESS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 """Arguments of scikit-learn's functions, with the values that leave a score of counts as it is here."""
 
+
+def roc_auc(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Area under the ROC curve: the share of pairs of a positive and a negative row in the right order.
+
+    Its counts are of pairs. A pair is a positive "row", the difference of the two: right if its decision value is positive.
+    """
+    return recall(tn, fp, fn, tp)
+
+
 RANKED = "roc_auc", "average_precision", "log_loss", "brier", "top_k", "ndcg", "d2_"
 """Parts of the names of scores that are made of decision values or probabilities."""
 
@@ -180,6 +189,8 @@ ONE_CLASS_ALLOWED = {accuracy}
 
 def get_score(scoring: Any) -> Score:
     """The function of (tn, fp, fn, tp) for the user's ``scoring``: a name, a function, or what scikit-learn has for these."""
+    if _is_roc_auc(scoring):
+        return roc_auc
     if isinstance(scoring, str):
         if scoring not in NAMED:
             raise ValueError(f"unknown scoring {scoring!r}{_reason(scoring)}: {ADVICE}")
@@ -194,7 +205,17 @@ def get_score(scoring: Any) -> Score:
     return score
 
 
-ADVICE = f"use one of {', '.join(map(repr, NAMED))}, a function of svmatlas.scoring, or a function of (tn, fp, fn, tp)"
+def _is_roc_auc(scoring: Any) -> bool:
+    """Whether this is the area under the ROC curve: its name, scikit-learn's function, or a scorer of that."""
+    function = getattr(scoring, "_score_func", scoring)
+    plain = not getattr(scoring, "_kwargs", {}) and getattr(scoring, "_sign", 1) == 1
+    known = str(getattr(function, "__module__", "")).startswith("sklearn.") and function.__name__ == "roc_auc_score"
+    return scoring is roc_auc or (isinstance(scoring, str) and scoring == "roc_auc") or (known and plain)
+
+
+ADVICE = (
+    f"use one of {', '.join(map(repr, NAMED))}, 'roc_auc', a function of svmatlas.scoring, or a function of (tn, fp, fn, tp)"
+)
 
 
 def _reason(name: str) -> str:

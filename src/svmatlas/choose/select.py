@@ -22,7 +22,7 @@ from svmatlas.choose.boxes import find_any_time
 from svmatlas.choose.cells import Cell
 from svmatlas.choose.folds import make_folds
 from svmatlas.choose.overlay import Overlay, make_overlay, with_grace
-from svmatlas.choose.scoring import get_score
+from svmatlas.choose.scoring import get_score, roc_auc
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
 from svmatlas.choose.threshold import tune_threshold
 from svmatlas.data.preprocess import check_preprocessor
@@ -32,6 +32,9 @@ from svmatlas.support.progress import make_bar
 from svmatlas.support.stopping import NEVER, Limit, Stopped, check_budget, stoppable
 
 Floats = npt.NDArray[np.float64]
+RANKING_TOLERANCE = 1e-3
+"""Where the search for the best ranking ends if the user does not say: pairs are many, and change one by one."""
+
 Rule = str | Callable[[list[Cell]], int]
 
 
@@ -224,7 +227,10 @@ def select(
     scoring : str or callable, default="balanced_accuracy"
         "accuracy", "balanced_accuracy", "f1", "jaccard", "matthews_corrcoef", "precision", "recall"; a function of
         :mod:`svmatlas.scoring`; the same of ``sklearn.metrics``, as they are or in ``make_scorer``; or any function of the
-        counts (tn, fp, fn, tp) of a fold that does not fall when a prediction becomes right (checked).
+        counts (tn, fp, fn, tp) of a fold that does not fall when a prediction becomes right (checked). "roc_auc", for the
+        linear kernel, looks at all pairs of a positive and a negative held-out row. Unless ``tolerance`` or ``time_budget``
+        say otherwise the search ends when no costs can be better by more than 0.001: the result is a bound then, not an
+        optimum. A pair of different rows that is tied at some costs counts as wrong there.
     bias : float, default=1.0
         The constant that is appended to each row; 0 for no intercept.
     sample_weight : array-like of shape (n_rows,), optional
@@ -283,7 +289,11 @@ def select(
         folds = make_folds(X, y, cv, sample_weight, groups, random_state, pos_label, preprocessor)
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         model = {"bias": bias, "random_state": random_state, **kind}
-        how = get_score(scoring), model, check_bounds(region), n_jobs, limit, bar
+        score = get_score(scoring)
+        if score is roc_auc:
+            _check_ranking(rule, threshold)
+            tolerance = RANKING_TOLERANCE if tolerance is None and not limit.finite else tolerance
+        how = score, model, check_bounds(region), n_jobs, limit, bar
         if rule != "one_se" and (limit.finite or tolerance is not None):
             overlay, found = find_any_time(folds, tolerance, *how)
         else:
@@ -347,6 +357,11 @@ def _check_end(tolerance: Any, threshold: Any) -> None:
         raise ValueError(f"tolerance must be a finite number >= 0 or None, got {shown(tolerance)}")
     if threshold is not None and not (isinstance(threshold, str) and threshold == "tuned"):
         raise ValueError(f"threshold must be None or 'tuned', got {shown(threshold)}")
+
+
+def _check_ranking(rule: Any, threshold: Any) -> None:
+    if rule == "one_se" or threshold is not None:
+        raise ValueError("scoring='roc_auc' ranks rows: it has no threshold, and rule='one_se' needs a score of predictions")
 
 
 def _check_rule(rule: Any) -> None:

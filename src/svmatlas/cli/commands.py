@@ -117,8 +117,8 @@ def _select(arguments: argparse.Namespace) -> int:
             table.X, table.y, cv=_folds(arguments.cv, arguments.groups is not None), scoring=arguments.scoring,
             groups=None if arguments.groups is None else table.aside[-1], rule=arguments.rule,
             preprocessor=_scaler(table) if arguments.standardize else None, region=_pairs(arguments.region),
-            time_budget=arguments.time_budget, n_jobs=arguments.jobs, progress=_progress(arguments),
-            **_model(arguments, table),
+            time_budget=arguments.time_budget, tolerance=arguments.tolerance, threshold=arguments.threshold,
+            n_jobs=arguments.jobs, progress=_progress(arguments), **_model(arguments, table),
         )  # fmt: skip
     facts = {
         "scoring": arguments.scoring, "best_score": selection.best_score, "score": selection.score,
@@ -126,6 +126,7 @@ def _select(arguments: argparse.Namespace) -> int:
         "upper_bound": selection.upper_bound, "certified": selection.certified, "fold_scores": selection.fold_scores,
         "positive": selection.classes_[1],
         "n_cells": len(selection.cells), "n_curves": selection.n_curves,
+        "threshold": selection.threshold, "threshold_score": selection.threshold_score,
     }  # fmt: skip
     proof = (
         "no costs do better" if selection.certified else f"stopped early: no costs do better than {selection.upper_bound:.6f}"
@@ -136,6 +137,8 @@ def _select(arguments: argparse.Namespace) -> int:
         f"at costs C+ = {selection.C_pos:.6g}, C- = {selection.C_neg:.6g}{chosen}; {selection.classes_[1]} is positive",
         f"optimal cells: {len(selection.cells)}",
     ]
+    if arguments.threshold is not None:
+        text.append(f"decision threshold {selection.threshold:.6g}, with {selection.threshold_score:.6f}")
     _report(arguments, facts, "\n".join(text))
     return OK if selection.certified else NO
 

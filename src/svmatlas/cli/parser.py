@@ -150,6 +150,10 @@ def _add_select(command: argparse.ArgumentParser) -> None:
         "--rule", choices=["best", "one_se"], default="best",
         help="the largest of the best cells, or the most regularised within one standard error (default: best)",
     )  # fmt: skip
+    command.add_argument("--tolerance", type=float, metavar="T", help="stop when no costs can be better by more than this")
+    command.add_argument(
+        "--threshold", choices=["tuned"], help="tuned: choose the decision threshold, too, on the held-out rows (default: 0)"
+    )
     command.add_argument("--groups", metavar="COL", help="column of groups: no group is in training and held-out rows at once")
 
 
