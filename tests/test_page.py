@@ -476,6 +476,19 @@ def test_a_selection_has_a_page_of_its_own(small_page, tab, tmp_path):
     assert tab.page.locator(".frontier").count() == 1
 
 
+def test_a_selection_that_ended_early_is_grey_where_it_did_not_look(tab, tmp_path):
+    """Its best score and bound are shown, and no score of costs that were never looked at."""
+    X, y, _ = MAPS["one hot"]()
+    selection = svmatlas.select(X, y, cv=3, tolerance=0.02)
+    selection.page(tmp_path / "selection.html")
+    tab.open(tmp_path / "selection.html")
+    C_pos, C_neg = 10 ** np.random.default_rng(1).uniform(-4, 3, (2, 300))
+    found = np.array(tab.run("given.map(([p, q]) => app.scoreAt(p, q))", to_browser(C_pos, C_neg)), dtype=float)
+    expected = selection.scores_on_map(C_pos, C_neg).mean(axis=1)
+    assert 0 < np.sum(np.isnan(expected)) < expected.size
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12)
+
+
 def test_a_phone_shows_all_of_it(small_page, tab):
     tab.page.set_viewport_size({"width": 390, "height": 844})
     try:

@@ -19,7 +19,8 @@ export function selectionCard(atlas, here, actions) {
     card.append(element("p", "", `A grid of ${size} costs (dots) finds ${nice(grid.best, 6)}: ${nice(lost, 3)} less.`));
   }
   if (hasSurface(atlas) && here?.every((cost) => Number.isFinite(cost) && cost > 0)) {
-    card.append(element("p", "", `At the cursor: ${nice(scoreAt(atlas, ...here), 6)}.`));
+    const score = scoreAt(atlas, ...here);
+    card.append(element("p", "", `At the cursor: ${Number.isNaN(score) ? `not looked at, at most ${nice(bound, 6)}` : nice(score, 6)}.`));
   }
   card.append(element("p", "actions", ...actions.map(([text, title, action]) => button(text, title, action))));
   return card;

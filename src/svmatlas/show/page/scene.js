@@ -172,7 +172,7 @@ export class Scene {
   }
 
   note() {
-    if (this.quantity.picture) return `exact in the middle of each pixel${this.picture?.direct ? "" : " of a picture"}`;
+    if (this.quantity.picture) return `exact in the middle of each pixel${this.picture?.direct ? "" : " of a picture"}; grey: not looked at`;
     if (!this.quantity.needsModels) return "";
     const known = `${this.values.done.toLocaleString("en")} facets computed`;
     const where = ["score", "disagree"].includes(this.quantity.id) ? "in the middle of each facet; " : "";

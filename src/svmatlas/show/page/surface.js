@@ -28,10 +28,12 @@ class Count {
     counts[atlas.pointFold[point]] += sign * atlas.pointPos[point];
     counts[nFolds + atlas.pointFold[point]] -= sign * atlas.pointNeg[point];
   }
+  // NaN where a search that ended early has not looked: there no row of a fold is right (choose/select.py).
   get score() {
     const { atlas, nFolds, counts } = this;
     let total = 0;
     for (let k = 0; k < nFolds; k++) {
+      if (counts[k] === 0 && counts[nFolds + k] === 0) return NaN;
       total += atlas.table[atlas.tableAt[k] + counts[k] * (atlas.foldNeg[k] + 1) + counts[nFolds + k]];
     }
     return total / nFolds;
@@ -64,7 +66,13 @@ export function hasSurface(atlas) {
 }
 
 export function scoreAt(atlas, cPos, cNeg) {
-  return walkTo(atlas, [cPos, cNeg, 1]).score;
+  const c = [cPos, cNeg, 1];
+  return isLookedAt(atlas, c) ? walkTo(atlas, c).score : NaN;
+}
+
+// Whether homogeneous costs are in the part of the plane that the selection holds curves of.
+function isLookedAt(atlas, c) {
+  return atlas.selection.region.every(([low, high], k) => c[k] >= low * c[2] && c[k] <= (high ?? Infinity) * c[2]);
 }
 
 // Where pieces cross lines of equal steps on which one coordinate (0: x, 1: y) is constant: for each line the crossings (place on
@@ -145,6 +153,5 @@ function costsIn(atlas, scale, x, y) {
   if (scale.name === "log") c = [10 ** x, 10 ** y, 1];
   if (scale.name === "triangle") c = [scale.unit * x, scale.unit * y, 1 - x - y];
   if (!(c[0] > 0 && c[1] > 0 && c[2] > 0)) return null;
-  const inside = atlas.selection.region.every(([low, high], k) => c[k] >= low * c[2] && c[k] <= (high ?? Infinity) * c[2]);
-  return inside ? c : null;
+  return isLookedAt(atlas, c) ? c : null;
 }
