@@ -200,3 +200,8 @@ def is_explored(atlas, C_pos, C_neg):
     except ValueError:
         return False
     return True
+
+
+def test_a_message_names_its_file_once(run):
+    error = run("select", "data.csv", "--weights", "w", "--groups", "ward", "--positive", "maybe", code=2)
+    assert error.count("data.csv") == 1

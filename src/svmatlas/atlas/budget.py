@@ -66,7 +66,7 @@ class Estimate:
         known = np.isfinite(self.error)
         return (
             f"{'about' if known else 'more than'} {self.n_facets:.3g} facets (ties included), {self.seconds:.3g} s on one "
-            f"core, {self.bytes / 2**20:.3g} MiB, {f'all give or take {100 * self.error:.0f} % ' if known else ''}"
+            f"core, {self.bytes / 2**20:.3g} MiB{f', all give or take {100 * self.error:.0f} %' if known else ''} "
             f"(from {self.n_sampled} of {self.n_tiles} tiles)"
         )
 

@@ -367,5 +367,7 @@ def _about(source: str) -> Iterator[None]:
     """Errors say which file they are about."""
     try:
         yield
+    except DataError:  # it does
+        raise
     except ValueError as error:
         raise DataError(f"{source}: {error}") from None
