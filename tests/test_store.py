@@ -170,6 +170,28 @@ def test_costs_on_cuts_have_the_lowest_facet_on_either_side(made):
     np.testing.assert_allclose(store.coef(p, q), store.coef(p * (1 + 1e-9), q), rtol=1e-6, atol=1e-9)
 
 
+def test_a_store_is_validated_tile_by_tile(made):
+    _, _, path = made
+    report = svmatlas.open(path, cache_bytes=1).validate(n_costs=200)
+    assert report.ok
+    assert (report.complete, report.euler) == (True, 1)
+    assert abs(report.coverage - 1) < 1e-9
+    assert report.n_costs >= 200
+
+
+def test_tiles_that_do_not_fit_together_are_found(made):
+    """As if a facet, or an edge, of one tile were missing in the one beside it."""
+    _, _, path = made
+    for field in ("n_vertices", "n_ends"):
+        store = svmatlas.open(path)
+        done = store._manifest.done
+        summary = done[5].summary
+        done[5] = done[5]._replace(summary=summary._replace(**{field: getattr(summary, field) + 2}))
+        report = store.validate(n_costs=1)
+        assert not report.ok
+        assert "do not fit together" in report.faults[-1]
+
+
 def test_tiles_come_back_bit_for_bit(made):
     _, _, path = made
     store = svmatlas.open(path)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from svmatlas.atlas.facets import Facet, Partition
     from svmatlas.atlas.opened import AtlasStore
     from svmatlas.atlas.opened import open_store as open
+    from svmatlas.atlas.storing import resume
     from svmatlas.atlas.stream import estimate, tiles
     from svmatlas.atlas.validate import Report
     from svmatlas.choose.cells import Cell
@@ -35,6 +36,7 @@ _HOMES = {
     "atlas.budget": ("Estimate",),
     "atlas.explore": ("explore",),
     "atlas.opened": ("AtlasStore",),
+    "atlas.storing": ("resume",),
     "atlas.stream": ("estimate", "tiles"),
     "atlas.validate": ("Report",),
     "choose.cells": ("Cell",),
@@ -83,6 +85,7 @@ __all__ = [
     "open",
     "plot",
     "ray",
+    "resume",
     "roc_frontier",
     "scoring",
     "segment",

@@ -14,9 +14,10 @@ import pickle
 import threading
 import time
 import uuid
+import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager, nullcontext
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -71,12 +72,12 @@ _guard = threading.Lock()
 def is_elsewhere() -> bool:
     """Whether the user has told joblib to work in other processes, here or on other machines."""
     backend, _ = get_active_backend(prefer="threads")
-    return not backend.supports_sharedmem
+    return not getattr(backend, "supports_sharedmem", False)
 
 
 def explore_tiles(
     surveyor: Surveyor, tiles: list[Tile], n_jobs: int | None, limit: Limit, visit: Visit[T]
-) -> Iterator[tuple[Tile, Found[T]]]:
+) -> Generator[tuple[Tile, Found[T]]]:
     """Explore some tiles, and give what is found, in any order. Those that it was too late for are not among them."""
     left, deaths = {tile.number: tile for tile in tiles}, 0
     order = Order(uuid.uuid4().hex, visit, time.time() + limit.left if limit.finite else np.inf)
@@ -84,12 +85,13 @@ def explore_tiles(
         while left and not limit.expired:
             before = len(left)
             try:
-                for number, found in _run(order, problem, list(left.values()), n_jobs):
-                    tile = left.pop(number)
-                    if found.parts is not None or found.made is not None:
-                        yield tile, found
-                    if limit.expired:
-                        return
+                with closing(_run(order, problem, list(left.values()), n_jobs)) as results:
+                    for number, found in results:
+                        tile = left.pop(number)
+                        if found.parts is not None or found.made is not None:
+                            yield tile, found
+                        if limit.expired:
+                            return
             except Exception as error:
                 deaths = deaths + 1 if len(left) == before else 0
                 if not _is_death(error) or deaths >= PATIENCE:
@@ -125,14 +127,17 @@ def _as_it_is(surveyor: Surveyor, tile: Tile, facets: Facets) -> Facets:
     return facets
 
 
-def _run(order: Order[T], problem: Any, tiles: list[Tile], n_jobs: int | None) -> Iterator[tuple[int, Found[T]]]:
+def _run(order: Order[T], problem: Any, tiles: list[Tile], n_jobs: int | None) -> Generator[tuple[int, Found[T]]]:
     """Jobs by joblib, as they come."""
     workers = Parallel(n_jobs=n_jobs, prefer="threads", batch_size=1, max_nbytes=LARGE, return_as="generator_unordered")
     results = workers(delayed(_work)(order, problem, tile) for tile in tiles)
     try:
-        yield from results
+        for result in results:  # not "yield from", which would close them by itself
+            yield result
     finally:
-        results.close()
+        with warnings.catch_warnings():  # of results that nobody waited for
+            warnings.simplefilter("ignore")
+            results.close()
 
 
 def _is_death(error: Exception) -> bool:

@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.atlas.atlas import Atlas, check_costs
+from svmatlas.atlas.checks import validate_store
 from svmatlas.atlas.facets import Facet, Partition
 from svmatlas.atlas.single import Cuts, find_cuts, unite_tile
 from svmatlas.atlas.stitch import ON_CUT, Part, Ring, stitch
+from svmatlas.atlas.validate import Report
 from svmatlas.data.columns import Columns
 from svmatlas.data.problem import Bounds, Problem, make_region
 from svmatlas.engine.canonical import unite
@@ -372,6 +374,25 @@ class AtlasStore:
             yield self._tile(t).atlas
 
     # All of it
+
+    def validate(
+        self, n_costs: int = 1000, random_state: Any = 0, progress: bool = False, n_jobs: int | None = None
+    ) -> Report:
+        """Check the whole map tile by tile, and that the tiles fit together; see :meth:`Atlas.validate`.
+
+        Parameters
+        ----------
+        n_costs : int, default=1000
+            Number of random costs at which the duality gap is measured, over all tiles; one in each at least.
+        random_state : int, RandomState or None, default=0
+            Seed of these costs.
+        progress : bool, default=False
+            Show a progress bar (needs tqdm).
+        n_jobs : int, optional
+            Number of threads; -1 for all cores. Default: 1.
+
+        """
+        return validate_store(self, n_costs, random_state, progress, n_jobs)
 
     def atlas(self, n_jobs: int | None = None) -> Atlas:
         """Join the tiles of a complete store into an atlas in memory: the one that ``explore`` gives without a store.

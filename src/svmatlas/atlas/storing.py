@@ -9,7 +9,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ from svmatlas.atlas.opened import AtlasStore
 from svmatlas.atlas.single import count, find_cuts, keys_of, unite_tile
 from svmatlas.atlas.survey import Surveyor
 from svmatlas.data.problem import Bounds, Problem
+from svmatlas.engine.ahead import get_help
 from svmatlas.engine.clipping import CLOSED
 from svmatlas.engine.tile import Facets
 from svmatlas.store.index import OnCuts, make_index, write_index
@@ -42,7 +43,7 @@ from svmatlas.store.problems import identity, read_problem, write_problem
 from svmatlas.store.tiles import Packed, Summary, Tile, on_cuts, pack, plain, read_tile, write_tile
 from svmatlas.support.arrays import FileError
 from svmatlas.support.progress import make_bar, move_to
-from svmatlas.support.stopping import Limit, Stopped
+from svmatlas.support.stopping import Limit, Stopped, check_budget, stoppable
 from svmatlas.support.threads import make_pool
 from svmatlas.support.writing import naming, remove_drafts, sync_folder
 from svmatlas.version import __version__
@@ -80,12 +81,43 @@ def explore_into(
         return _go_on(manifest, n_jobs, max_facets, limit, progress)
 
 
-def resume(path: str | os.PathLike[str], n_jobs: int | None, max_facets: float, limit: Limit, progress: bool) -> AtlasStore:
-    """Go on with a store, whatever was asked for."""
+def resume(
+    path: str | os.PathLike[str],
+    *,
+    max_facets: int | None = None,
+    time_budget: float | None = None,
+    progress: bool = False,
+    n_jobs: int | None = None,
+) -> AtlasStore:
+    """Go on with the exploration of a map on disk. Its data are in the store.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The folder, as it was given to ``explore(..., store=path)``.
+    max_facets, time_budget, progress, n_jobs
+        As in :func:`svmatlas.explore`; facets that the store has already count.
+
+    Returns
+    -------
+    AtlasStore
+        The open store.
+
+    Raises
+    ------
+    FileError
+        If the folder is not a store, was made by another version, or is in use.
+
+    """
+    check_budget(time_budget)
+    get_help(explore=True)
     folder = Path(path)
     read_manifest(folder)
-    with locked(folder):
-        return _go_on(_take_up(folder, None), n_jobs, max_facets, limit, progress)
+    with stoppable(time_budget) as limit:
+        with locked(folder):
+            store = _go_on(_take_up(folder, None), n_jobs, np.inf if max_facets is None else max_facets, limit, progress)
+        limit.answered = True
+    return store
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -243,13 +275,14 @@ def _explore(manifest: Manifest, surveyor: Surveyor, n_jobs: int | None, max_fac
     waiting = manifest.left
     while waiting and not limit.expired and found < max_facets:
         parts: list[Tile] = []
-        for tile, result in explore_tiles(surveyor, waiting, n_jobs, limit, write):
-            parts += _take(manifest, tile, result)
-            yield
-            if tile.number in manifest.done:
-                found += manifest.done[tile.number].summary.n_pieces
-                if found >= max_facets:
-                    break
+        with closing(explore_tiles(surveyor, waiting, n_jobs, limit, write)) as results:
+            for tile, result in results:
+                parts += _take(manifest, tile, result)
+                yield
+                if tile.number in manifest.done:
+                    found += manifest.done[tile.number].summary.n_pieces
+                    if found >= max_facets:
+                        break
         waiting = parts
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -21,32 +21,68 @@ from svmatlas.data.columns import match_names, standardize_columns
 from svmatlas.support.progress import make_bar
 from svmatlas.support.writing import check_goal, replacing
 
+if TYPE_CHECKING:
+    Map = svmatlas.Atlas | svmatlas.AtlasStore
+
 OK, NO = 0, 1
 """Exit codes: done; done, but the answer is no (not valid, not complete, not certified)."""
 
 
 def _explore(arguments: argparse.Namespace) -> int:
-    check_goal(arguments.output)
+    if arguments.resume is not None:
+        return _resume(arguments)
+    if arguments.data is None:
+        raise DataError("explore needs DATA, or --resume and a folder")
+    if arguments.output is not None:
+        check_goal(arguments.output)
     table = _read(arguments)
     begin = time.perf_counter()
     with _about(arguments.data):
         atlas = svmatlas.explore(
             table.X, table.y, standardize=arguments.standardize, feature_names=table.names, **_model(arguments, table),
-            region=_pairs(arguments.region), start=arguments.start, max_facets=arguments.max_facets,
-            time_budget=arguments.time_budget, n_jobs=arguments.jobs, progress=_progress(arguments),
+            region=_pairs(arguments.region), start=arguments.start, store=arguments.store, **_limits(arguments),
         )  # fmt: skip
-    seconds = time.perf_counter() - begin
-    atlas.save(arguments.output)
+    if arguments.output is not None:
+        atlas.save(arguments.output)
+    return _explored(arguments, atlas, arguments.output or arguments.store, time.perf_counter() - begin)
+
+
+def _resume(arguments: argparse.Namespace) -> int:
+    if arguments.data is not None:
+        raise DataError("--resume takes no DATA: they are in the store")
+    begin = time.perf_counter()
+    store = svmatlas.resume(arguments.resume, **_limits(arguments))
+    return _explored(arguments, store, arguments.resume, time.perf_counter() - begin)
+
+
+def _limits(arguments: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "max_facets": arguments.max_facets, "time_budget": arguments.time_budget, "n_jobs": arguments.jobs,
+        "progress": _progress(arguments),
+    }  # fmt: skip
+
+
+def _explored(arguments: argparse.Namespace, found: Map, goal: str, seconds: float) -> int:
     _report(
         arguments,
-        {"map": arguments.output, "seconds": seconds} | _sizes(atlas),
-        f"{atlas!r}\nexplored in {seconds:.1f} s, written to {arguments.output}",
+        {"map": goal, "seconds": seconds} | _sizes(found),
+        f"{found!r}\nexplored in {seconds:.1f} s, written to {goal}",
     )
-    return OK if atlas.complete else NO
+    return OK if found.complete else NO
+
+
+def _open(path: str) -> Map:
+    """A map, in a file or in a folder."""
+    return svmatlas.open(path) if Path(path).is_dir() else svmatlas.load(path)
+
+
+def _whole(path: str) -> svmatlas.Atlas:
+    """A map in memory."""
+    return svmatlas.open(path).atlas() if Path(path).is_dir() else svmatlas.load(path)
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    atlas = svmatlas.load(arguments.map)
+    atlas = _open(arguments.map)
     features = atlas._problem.features
     facts = _sizes(atlas) | {
         "rows": int(atlas._problem.point.size), "features": features.n_features, "labels": atlas.classes_.tolist(),
@@ -60,23 +96,43 @@ def _info(arguments: argparse.Namespace) -> int:
         "region  " + ", ".join(f"{lo:g} <= {c} <= {hi:g}" for c, (lo, hi) in zip(("C+", "C-"), atlas.region, strict=True)),
         f"bias    {features.bias:g}",
     ]
+    if isinstance(atlas, svmatlas.AtlasStore):
+        now = atlas.progress()
+        facts |= now._asdict()
+        text += _progress_text(now)
     _report(arguments, facts, "\n".join(text))
     return OK
 
 
+def _progress_text(now: Any) -> list[str]:
+    """How far a store is."""
+    state = (
+        "finished" if now.complete else "a process explores into it" if now.running else "stopped: explore --resume goes on"
+    )
+    text = [
+        f"tiles   {now.n_done} of {now.n_tiles} done, {100 * now.share:.1f} % of the region; {state}",
+        f"pieces  {now.n_pieces} explored, {now.n_bytes / 2**20:.4g} MiB on disk",
+    ]
+    if math.isfinite(now.rate):
+        left = "" if now.complete else f", about {now.seconds_left:.3g} s left"
+        text.append(f"rate    {now.rate:.3g} pieces a second{left}")
+    return text
+
+
 def _at(arguments: argparse.Namespace) -> int:
-    atlas = svmatlas.load(arguments.map)
+    atlas = _open(arguments.map)
     C_pos, C_neg = arguments.costs
     if arguments.predict:
         return _predict(arguments, atlas)
     coef, intercept = atlas.coef(C_pos, C_neg), atlas.intercept(C_pos, C_neg)
     facet = atlas.locate(C_pos, C_neg)
     counts = {name: rows.size for name, rows in atlas.partition(facet)._asdict().items()}
-    facts = {"C_pos": C_pos, "C_neg": C_neg, "facet": facet, "layer": atlas.facet_layer[facet]} | counts
+    layer = {"layer": atlas.facet_layer[facet]} if isinstance(atlas, svmatlas.Atlas) else {}
+    facts = {"C_pos": C_pos, "C_neg": C_neg, "facet": facet} | layer | counts
     facts |= {"intercept": intercept, "coef": dict(zip(_names(atlas), coef, strict=True))}
+    where = f"facet {facet} in layer {facts['layer']}" if layer else f"facet {facet}"
     text = [
-        f"facet {facet} in layer {facts['layer']}: {counts['margin']} rows on the margin, {counts['inside']} inside it, "
-        f"{counts['outside']} outside it",
+        f"{where}: {counts['margin']} rows on the margin, {counts['inside']} inside it, {counts['outside']} outside it",
         f"intercept\t{intercept:.17g}",
         *(f"{name}\t{value:.17g}" for name, value in facts["coef"].items()),
     ]
@@ -84,7 +140,7 @@ def _at(arguments: argparse.Namespace) -> int:
     return OK
 
 
-def _predict(arguments: argparse.Namespace, atlas: svmatlas.Atlas) -> int:
+def _predict(arguments: argparse.Namespace, atlas: Map) -> int:
     wanted = Wanted(atlas._problem.features.n_features, atlas.columns.names)
     table = read_table(arguments.predict, arguments.label, arguments.format, wanted)
     decision = atlas.decision_function(table.X, *arguments.costs)
@@ -156,7 +212,7 @@ def _estimate(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
-    svmatlas.load(arguments.map).export(arguments.output, arguments.format)
+    _whole(arguments.map).export(arguments.output, arguments.format)
     _report(arguments, {"folder": arguments.output, "format": arguments.format}, f"written to {arguments.output}")
     return OK
 
@@ -166,7 +222,7 @@ def _plot(arguments: argparse.Namespace) -> int:
     from svmatlas.show.displays import AtlasDisplay, use_files
 
     use_files()
-    atlas = svmatlas.load(arguments.map)
+    atlas = _whole(arguments.map)
     display = AtlasDisplay.from_atlas(
         atlas, color_by=arguments.color_by, scale=arguments.scale, limits=_pairs(arguments.limits),
         events=arguments.events, rays=arguments.ray,
@@ -179,7 +235,7 @@ def _plot(arguments: argparse.Namespace) -> int:
 
 def _page(arguments: argparse.Namespace) -> int:
     check_goal(arguments.output)
-    atlas = svmatlas.load(arguments.map)
+    atlas = _whole(arguments.map)
     held_out = _held_out(arguments, atlas) if arguments.data else {}
     atlas.page(
         arguments.output, region=_pairs(arguments.region), title=arguments.title or Path(arguments.map).stem, **held_out
@@ -201,7 +257,7 @@ def _held_out(arguments: argparse.Namespace, atlas: svmatlas.Atlas) -> dict[str,
 
 
 def _validate(arguments: argparse.Namespace) -> int:
-    atlas = svmatlas.load(arguments.map)
+    atlas = _open(arguments.map)
     report = atlas.validate(n_costs=arguments.costs, progress=_progress(arguments), n_jobs=arguments.jobs)
     _report(arguments, vars(report), str(report))
     return OK if report.ok else NO
@@ -217,7 +273,8 @@ def _certify(arguments: argparse.Namespace) -> int:
             shown.total = total
             shown.update(done - shown.n)
 
-        report = svmatlas.certify(arguments.map, X, y, progress=advance if shown is not None else None, n_jobs=arguments.jobs)
+        subject = _whole(arguments.map) if Path(arguments.map).is_dir() else arguments.map
+        report = svmatlas.certify(subject, X, y, progress=advance if shown is not None else None, n_jobs=arguments.jobs)
     _report(arguments, vars(report), str(report))
     return OK if report.ok else NO
 
@@ -306,7 +363,7 @@ def _rows(table: Table, arguments: argparse.Namespace) -> Any:
     return standardize_columns(table.X, np.ones(table.X.shape[0]), table.names).standardized(table.X)
 
 
-def _names(atlas: svmatlas.Atlas) -> Sequence[str]:
+def _names(atlas: Map) -> Sequence[str]:
     return atlas.columns.names or [str(j) for j in range(atlas._problem.features.n_features)]
 
 
@@ -339,11 +396,9 @@ def _progress(arguments: argparse.Namespace) -> bool:
     return find_spec("tqdm") is not None
 
 
-def _sizes(atlas: svmatlas.Atlas) -> dict[str, Any]:
-    return {
-        "complete": atlas.complete, "n_facets": atlas.n_facets, "n_edges": atlas.n_edges,
-        "n_vertices": atlas.n_vertices, "n_layers": atlas.n_layers,
-    }  # fmt: skip
+def _sizes(atlas: Map) -> dict[str, Any]:
+    sizes = {name: getattr(atlas, name) for name in ("complete", "n_facets", "n_edges", "n_vertices")}
+    return sizes | ({"n_layers": atlas.n_layers} if isinstance(atlas, svmatlas.Atlas) else {"n_tiles": atlas.n_tiles})
 
 
 def _report(arguments: argparse.Namespace, facts: dict[str, Any], text: str) -> None:

@@ -11,6 +11,8 @@ FORMATS = ("csv", "svmlight", "npz", "parquet")
 EPILOG = """\
 examples:
   svmatlas explore data.csv --label sick --standardize -o data.atlas
+  svmatlas explore large.csv --store large.svmatlas --jobs -1
+  svmatlas explore --resume large.svmatlas
   svmatlas validate data.atlas
   svmatlas certify data.atlas --data data.csv --label sick
   svmatlas at data.atlas --costs 2 0.5 --predict new.csv
@@ -67,8 +69,8 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_data(command: argparse.ArgumentParser) -> None:
-    command.add_argument("data", metavar="DATA", help="CSV, svmlight, npz or Parquet file; - for standard input")
+def _add_data(command: argparse.ArgumentParser, nargs: str | None = None) -> None:
+    command.add_argument("data", metavar="DATA", nargs=nargs, help="CSV, svmlight, npz or Parquet file; - for standard input")
     command.add_argument("--label", metavar="COL", help="column of labels by name or number (default: the last)")
     command.add_argument("--format", choices=FORMATS, help="of DATA (default: by its suffix or content)")
     command.add_argument("--bias", type=float, default=1.0, metavar="B", help="constant feature (default: 1; 0 for none)")
@@ -109,17 +111,20 @@ def _add_region(command: argparse.ArgumentParser) -> None:
 
 
 def _add_map(command: argparse.ArgumentParser) -> None:
-    command.add_argument("map", metavar="MAP", help="file made by svmatlas explore")
+    command.add_argument("map", metavar="MAP", help="file, or folder, made by svmatlas explore")
 
 
 def _add_explore(command: argparse.ArgumentParser) -> None:
-    _add_data(command)
+    _add_data(command, "?")
     _add_model(command)
     _add_region(command)
     _add_jobs(command)
     command.add_argument("--start", nargs=2, type=float, metavar=("C+", "C-"), help="begin at these costs")
     command.add_argument("--max-facets", type=int, metavar="N", help="stop after so many facets")
-    command.add_argument("-o", "--output", required=True, metavar="MAP", help="file to write")
+    goal = command.add_mutually_exclusive_group(required=True)
+    goal.add_argument("-o", "--output", metavar="MAP", help="file to write")
+    goal.add_argument("--store", metavar="DIR", help="folder to build the map up in: for maps larger than memory")
+    goal.add_argument("--resume", metavar="DIR", help="go on in such a folder, without DATA")
 
 
 def _add_at(command: argparse.ArgumentParser) -> None:

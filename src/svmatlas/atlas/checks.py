@@ -1,0 +1,67 @@
+"""Proof that a store is right: each tile by itself (validate.py), and that they fit together.
+
+Each tile is a whole map of its box, and the boxes are the region. A facet, edge or vertex that two tiles see differently at a
+cut changes V - E + F of the whole map. There facets with the same partition count once, edges that cross cuts once, and what
+is on cuts not at all.
+"""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from svmatlas.atlas.validate import Report, validate
+from svmatlas.support.arrays import FileError
+from svmatlas.support.progress import make_bar
+
+if TYPE_CHECKING:
+    from svmatlas.atlas.opened import AtlasStore
+
+MOST = 20
+"""Faults that are told."""
+
+
+def validate_store(store: AtlasStore, n_costs: int, random_state: Any, progress: bool, n_jobs: int | None) -> Report:
+    """Check all invariants of a store, tile by tile."""
+    reports: list[Report] = []
+    faults: list[str] = []
+    bar = make_bar(" tiles", store.n_tiles) if progress else nullcontext()
+    with bar as shown:
+        for t, number in enumerate(store._index.tile.tolist()):
+            try:
+                report = validate(store._tile(t).atlas, -(-n_costs // store.n_tiles), random_state, False, n_jobs)
+            except FileError as error:
+                faults.append(str(error))
+                continue
+            reports.append(report)
+            faults += [f"tile {number}: {fault}" for fault in report.faults]
+            if shown is not None:
+                shown.update(1)
+    euler = store.n_vertices - store.n_edges + store.n_facets
+    if store.complete and euler != 1:
+        faults.append(f"V - E + F is {euler}, not 1: tiles do not fit together")
+    return Report(
+        ok=not faults,
+        complete=store.complete,
+        coverage=_furthest_from_one([report.coverage for report in reports]) * store.progress().share,
+        log_coverage=float(np.mean([report.log_coverage for report in reports] or [0.0])),
+        max_gap=max((report.max_gap for report in reports), default=0.0),
+        max_user_gap=max((report.max_user_gap for report in reports), default=0.0),
+        max_kkt=max((report.max_kkt for report in reports), default=0.0),
+        n_open_edges=sum(report.n_open_edges for report in reports),
+        euler=euler,
+        n_facets=store.n_facets,
+        n_edges=store.n_edges,
+        n_vertices=store.n_vertices,
+        n_costs=sum(report.n_costs for report in reports),
+        n_refined=0,
+        n_zero=0,
+        n_exact=0,
+        faults=faults[:MOST],
+    )
+
+
+def _furthest_from_one(values: list[float]) -> float:
+    return max(values, key=lambda value: abs(value - 1.0), default=0.0)

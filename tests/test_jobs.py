@@ -1,0 +1,168 @@
+"""Tiles through joblib: other processes, a cluster, workers that die. The map is the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+from joblib.externals.loky import get_reusable_executor
+
+import svmatlas
+from svmatlas.atlas import jobs, storing, survey
+from svmatlas.store.manifest import is_begun, read_manifest
+from tests import cases
+from tests.test_tiles import assert_same
+
+DASK = Path(sys.executable).with_name("dask")
+
+
+@pytest.fixture
+def in_tiles(monkeypatch):
+    """Cuts are made here: workers take what they are given."""
+    monkeypatch.setattr(survey, "FEW", 4)
+    monkeypatch.setattr(survey, "EVENTS", 7)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return svmatlas.explore(*cases.lattice())
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A scheduler and two workers, by their command lines: the processes of the workers, and a client."""
+    distributed = pytest.importorskip("distributed")
+    folder = tmp_path_factory.mktemp("cluster")
+    address, here = folder / "scheduler.json", ("--host", "127.0.0.1", "--no-dashboard")
+    options = {"cwd": folder, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    processes = [subprocess.Popen([DASK, "scheduler", *here, "--port", "0", "--scheduler-file", address], **options)]
+    try:
+        worker = [DASK, "worker", *here, "--nthreads", "1", "--no-nanny", "--scheduler-file", address]
+        processes += [subprocess.Popen(worker, **options) for _ in range(2)]
+        with distributed.Client(scheduler_file=str(address), timeout=60) as client:
+            client.wait_for_workers(2, timeout=60)
+            yield processes[1:], client
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def killing(path, pids, after):
+    """Kill a process as soon as a store has so many tiles."""
+    killed = []
+
+    def watch():
+        while not killed:
+            if is_begun(path) and len(read_manifest(path).done) >= after:
+                killed.append(pids()[0])
+                os.kill(killed[0], signal.SIGKILL)
+            time.sleep(0.002)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        alive = not killed
+        killed.append(0)
+        thread.join()
+    assert not alive, "the map was done before a worker could be killed"
+
+
+def loky_workers():
+    """Processes that loky has started for this one."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"PPid:\t{os.getpid()}\n" in (process / "status").read_text() and b"loky" in (process / "cmdline").read_bytes():
+                found.append(int(process.name))
+    return sorted(found)[-2:]  # the first is the tracker of resources
+
+
+def assert_same_map(store, plain):
+    assert store.complete
+    assert (store.n_facets, store.n_edges, store.n_vertices) == (plain.n_facets, plain.n_edges, plain.n_vertices)
+    assert_same(store.atlas(), plain)
+
+
+@pytest.mark.alone
+def test_a_cluster_of_which_a_worker_dies(cluster, plain, in_tiles, tmp_path):
+    workers, client = cluster
+    X, y = cases.lattice()
+    with joblib.parallel_config(backend="dask"):
+        assert_same(svmatlas.explore(X, y), plain)
+        kept = client.run(lambda: len(jobs._surveyors))
+        assert list(kept.values()) == [1, 1]  # one run, however many tiles
+        with killing(tmp_path / "map", lambda: [workers[0].pid], 10):
+            store = svmatlas.explore(X, y, store=tmp_path / "map")
+    assert_same_map(store, plain)
+    assert workers[0].wait(10) == -signal.SIGKILL
+    assert len(client.scheduler_info()["workers"]) == 1
+
+
+@pytest.mark.alone
+def test_processes_of_which_one_dies(plain, in_tiles, tmp_path):
+    X, y = cases.lattice()
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        assert_same(svmatlas.explore(X, y), plain)
+        with killing(tmp_path / "map", loky_workers, 10):
+            store = svmatlas.explore(X, y, store=tmp_path / "map")
+    get_reusable_executor().shutdown()
+    assert_same_map(store, plain)
+
+
+def test_threads_that_joblib_is_told_of(plain, in_tiles, tmp_path):
+    with joblib.parallel_config(backend="threading", n_jobs=2):
+        assert_same_map(svmatlas.explore(*cases.lattice(), store=tmp_path / "map"), plain)
+
+
+def test_workers_that_do_not_see_the_store(plain, in_tiles, tmp_path, monkeypatch):
+    """What they found comes back, and is written here."""
+    calls = []
+    monkeypatch.setattr(storing, "_is_seen", lambda folder, store: calls.append(folder))
+    assert_same_map(svmatlas.explore(*cases.lattice(), store=tmp_path / "map"), plain)
+    assert len(calls) == len(read_manifest(tmp_path / "map").done) > 20
+
+
+def test_workers_that_keep_dying_are_given_up(plain, in_tiles, monkeypatch):
+    class KilledWorker(Exception):  # noqa: N818 - the name that distributed has for it
+        pass
+
+    rounds = []
+
+    def die(*arguments):
+        rounds.append(1)
+        raise KilledWorker("lost")
+        yield
+
+    monkeypatch.setattr(jobs, "_run", die)
+    surveyor = survey.Surveyor(plain._problem, plain.region)
+    tiles = [jobs.Tile(0, plain.region, 0)]
+    with pytest.raises(KilledWorker):
+        list(jobs.explore_tiles(surveyor, tiles, 1, svmatlas.support.stopping.NEVER, jobs._as_it_is))
+    assert len(rounds) == jobs.PATIENCE
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_budget_leaves_a_store_to_go_on_with(n_jobs, monkeypatch, tmp_path):
+    X, y = cases.gaussian(300, 300, 5, 1.0)
+    monkeypatch.setattr(survey, "EVENTS", 24)
+    begin = time.monotonic()
+    store = svmatlas.explore(X, y, store=tmp_path / "map", time_budget=2.0, n_jobs=n_jobs)
+    assert time.monotonic() - begin < 2.0 + 2.0
+    assert not store.complete
+    assert 0 < store.n_tiles < len(read_manifest(tmp_path / "map").tiles)
+    assert np.isfinite(store.progress().rate)
+    assert svmatlas.resume(tmp_path / "map", time_budget=0.5).n_tiles > store.n_tiles
