@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import stat
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 import svmatlas
 from svmatlas import FileError
 from svmatlas.atlas import survey
+from svmatlas.cli.main import main
 from svmatlas.engine.names import make_words
 from svmatlas.store import manifest as manifests
 from svmatlas.store import tiles as tile_files
@@ -451,3 +453,40 @@ def test_kills_lose_nothing_that_was_done(tmp_path):
     store, plain = svmatlas.explore(X, y, store=tmp_path / "map"), svmatlas.explore(X, y)
     assert (store.n_facets, store.n_edges, store.n_vertices) == (plain.n_facets, plain.n_edges, plain.n_vertices)
     assert_same(store.atlas(), plain)
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The command line
+
+
+def test_commands_of_stores(tmp_path, finely, capsys):
+    X, y = DATA["lattice"]()
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    data, store = str(tmp_path / "data.npz"), str(tmp_path / "map.svmatlas")
+
+    def run(*arguments):
+        code = main([*arguments, "--json"])
+        out = capsys.readouterr().out
+        return code, json.loads(out) if out else None
+
+    code, facts = run("explore", data, "--store", store, "--max-facets", "40")
+    assert (code, facts["complete"]) == (1, False)
+    code, facts = run("info", store)
+    assert code == 0
+    assert 0 < facts["n_done"] < facts["n_tiles"]
+    assert 0 < facts["share"] < 1
+    assert not facts["running"]
+    assert run("explore", "--resume", store)[0] == 0
+    plain = svmatlas.explore(X, y)
+    code, facts = run("info", store)
+    assert (facts["complete"], facts["n_facets"], facts["share"]) == (True, plain.n_facets, pytest.approx(1))
+    with manifests.locked(Path(store)):
+        assert run("info", store)[1]["running"]
+    assert run("validate", store, "--costs", "20")[0] == 0
+    _, facts = run("at", store, "--costs", "2", "0.5")
+    np.testing.assert_allclose(list(facts["coef"].values()), plain.coef(2, 0.5), atol=1e-12)
+    assert run("certify", store, "--data", data)[0] == 0
+    assert run("export", store, "-o", str(tmp_path / "tables"), "--format", "csv")[0] == 0
+    assert run("explore", data, "--store", store, "--bias", "3")[0] == 2
+    assert run("explore", "--resume", str(tmp_path))[0] == 2
+    assert run("explore", "--resume", store, data)[0] == 2

@@ -132,7 +132,7 @@ def _run(order: Order[T], problem: Any, tiles: list[Tile], n_jobs: int | None) -
     workers = Parallel(n_jobs=n_jobs, prefer="threads", batch_size=1, max_nbytes=LARGE, return_as="generator_unordered")
     results = workers(delayed(_work)(order, problem, tile) for tile in tiles)
     try:
-        for result in results:  # not "yield from", which would close them by itself
+        for result in results:  # noqa: UP028 - "yield from" would close them by itself
             yield result
     finally:
         with warnings.catch_warnings():  # of results that nobody waited for
