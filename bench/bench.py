@@ -35,6 +35,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import svmatlas
 from page import compare_page
+from store import compare_stores, run_ten_million
 from svmatlas import AsymmetricSVC
 from svmatlas.choose import select as select_module
 from svmatlas.cli.prepare import compile_all
@@ -686,6 +687,8 @@ def main():
         "select": compare_selections,
         "any time": compare_any_time,
         "page": run_page,
+        "store": compare_stores,
+        "ten million": run_ten_million,
     } | {f"large {which}": lambda which=which: run_large(which) for which in LARGE}
     parser.add_argument("--case", choices=[*CASES, *tables], help="run one row or one table")
     parser.add_argument("--picture", help="where to draw the growth of facets, with --case growth")
@@ -716,6 +719,8 @@ def main():
     compare_selections()
     compare_any_time()
     run_page()
+    compare_stores()
+    run_ten_million()
     first_use()
 
 

@@ -20,6 +20,9 @@ from svmatlas.support.stopping import Limit, Stopped
 BYTES = 400
 """Memory at the peak of an exploration for each facet, ties included (N = 500, d = 10); the atlas itself has 120 of them."""
 
+DISK = 55
+"""Bytes of a store for each facet, ties included (N = 500, d = 10: 52)."""
+
 FEW_TILES = 64
 """With no more tiles than this an exploration is not refused: a sample would take too large a share of it."""
 
@@ -61,12 +64,20 @@ class Estimate:
     error: float
     n_tiles: int
     n_sampled: int
+    n_jobs: int = 1  # threads or workers that ``seconds`` are for
+
+    @property
+    def disk_bytes(self) -> float:
+        """Bytes of a store of the map."""
+        return DISK * self.n_facets
 
     def __str__(self) -> str:
         known = np.isfinite(self.error)
+        cores = "one core" if self.n_jobs == 1 else f"{self.n_jobs} cores"
         return (
-            f"{'about' if known else 'more than'} {self.n_facets:.3g} facets (ties included), {self.seconds:.3g} s on one "
-            f"core, {self.bytes / 2**20:.3g} MiB{f', all give or take {100 * self.error:.0f} %' if known else ''} "
+            f"{'about' if known else 'more than'} {self.n_facets:.3g} facets (ties included), {self.seconds:.3g} s on "
+            f"{cores}, {self.bytes / 2**20:.3g} MiB in memory or {self.disk_bytes / 2**20:.3g} MiB on disk"
+            f"{f', all give or take {100 * self.error:.0f} %' if known else ''} "
             f"(from {self.n_sampled} of {self.n_tiles} tiles)"
         )
 
@@ -174,7 +185,8 @@ def _look_into(surveyor: Surveyor, grid: tuple[list[Bound], list[Bound]], n_jobs
             raise MemoryError(
                 f"{'about' if sample.whole else 'more than'} {share * sample.n_facets:.2g} facets are expected, give or take "
                 f"{50 * margin:.0f} %; they need {needed / 2**30:.3g} GiB, and {available / 2**30:.3g} GiB are "
-                "available: choose a smaller region, set max_facets, or go through the map tile by tile with svmatlas.tiles"
+                "available: choose a smaller region, set max_facets, build the map up on disk with store=, or go "
+                "through it tile by tile with svmatlas.tiles"
             )
 
 

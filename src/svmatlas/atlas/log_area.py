@@ -27,7 +27,9 @@ def log_share(ends: Floats, pos: Limits, neg: Limits) -> float:
     """
     a, b = _between(ends[:, 0], ends[:, 1], 0, pos)
     high = np.log(neg[1] / neg[0])
-    wide = _log_ratio(*_clip(a, b, np.array([0.0, 1.0, -neg[1]])), 0).sum() + _at_corner(ends, pos)
+    above = _clip(a, b, np.array([0.0, 1.0, -neg[1]]))
+    finite = (above[0][:, 2] > 0) & (above[1][:, 2] > 0)  # the others are lines C+ = const, up to the corner
+    wide = _log_ratio(above[0][finite], above[1][finite], 0).sum() + _at_corner(ends, pos)
     a, b = _split(*_between(a, b, 1, neg))
     return float(-(high * wide + _integral(a, b, neg[0]).sum()) / (high * np.log(pos[1] / pos[0])))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from svmatlas.atlas.atlas import Atlas
 from svmatlas.atlas.budget import AT_LEAST, Estimate, samples
@@ -104,6 +105,7 @@ def estimate(
     random_state: Any = 0,
     pos_label: Any = None,
     progress: bool = False,
+    n_jobs: int | None = None,
 ) -> Estimate:
     """Estimate the size of an atlas from a random sample of its tiles.
 
@@ -116,11 +118,13 @@ def estimate(
         least. The first use, which compiles, is not counted.
     progress : bool, default=False
         Show a progress bar (needs tqdm).
+    n_jobs : int, optional
+        Threads or workers that the whole map would have; -1 for all that there are. The sample is taken by one. Default: 1.
 
     Returns
     -------
     Estimate
-        Facets, seconds on one core and bytes, with their standard error. If all tiles could be explored it is that of counting
+        Facets, seconds with so many cores, and bytes, with their error. If all tiles could be explored it is that of counting
         facets on cuts more than once, and of measuring times.
         If the tiles of the sample could not be finished the error is infinite, and the numbers are less than the true ones.
 
@@ -154,4 +158,6 @@ def estimate(
     n_tiles = len(grid[0]) * len(grid[1])
     least = SPREAD * float(np.sqrt((1 - sample.n_sampled / n_tiles) / sample.n_sampled))
     error = max(sample.error, least, AT_LEAST) if sample.whole and surveyor.all_cut else np.inf
-    return Estimate(sample.n_facets, sample.seconds + set_up, sample.bytes, error, n_tiles, sample.n_sampled)
+    jobs = int(effective_n_jobs(1 if n_jobs is None else n_jobs))
+    seconds = sample.seconds / min(jobs, n_tiles) + set_up
+    return Estimate(sample.n_facets, seconds, sample.bytes, error, n_tiles, sample.n_sampled, jobs)

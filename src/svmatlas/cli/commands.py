@@ -205,9 +205,9 @@ def _estimate(arguments: argparse.Namespace) -> int:
     with _about(arguments.data):
         found = svmatlas.estimate(
             table.X, table.y, standardize=arguments.standardize, region=_pairs(arguments.region), **budget,
-            **_model(arguments, table), progress=_progress(arguments),
+            **_model(arguments, table), progress=_progress(arguments), n_jobs=arguments.jobs,
         )  # fmt: skip
-    _report(arguments, vars(found), str(found))
+    _report(arguments, vars(found) | {"disk_bytes": found.disk_bytes}, str(found))
     return OK
 
 

@@ -166,6 +166,7 @@ def _add_estimate(command: argparse.ArgumentParser) -> None:
     _add_data(command)
     _add_model(command)
     _add_region(command)
+    _add_jobs(command)
 
 
 def _add_export(command: argparse.ArgumentParser) -> None:
