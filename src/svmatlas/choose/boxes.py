@@ -174,6 +174,8 @@ class BoxSearch:
 
     def run(self, limit: Limit, tolerance: float | None) -> None:
         """Search until no box is open, the bound is within a tolerance of the best score, or it is time."""
+        with suppress(Stopped):
+            self._try_usual_costs(limit)
         while self._open():
             self.upper = min(self.upper, max(self.best.score, self._open()[0].upper))
             show(self.bar, f"best {self.best.score:.4f}, bound {self.upper:.4f}")
@@ -184,6 +186,14 @@ class BoxSearch:
             except Stopped:
                 return
         self.upper = min(self.upper, self.best.score)
+
+    def _try_usual_costs(self, limit: Limit) -> None:
+        """Models at one pair of costs, both classes of the same weight: so there is a score from the first moment on."""
+        weights = [[float(s.problem.data.weight[s.problem.data.axis == k].sum()) for k in range(2)] for s in self.solvers]
+        total = np.mean(weights, axis=0)
+        usual = np.median([_unit(solver) for solver in self.solvers]) * total.max() / total * np.array(SHIFT)
+        p, q = (u if lo < u < hi else _middle(lo, hi) for u, (lo, hi) in zip(usual.tolist(), self.bounds, strict=True))
+        self._node((p, q), limit, None)
 
     def _step(self, limit: Limit) -> None:
         """Halve a patch, or work on a box."""
@@ -408,6 +418,13 @@ def _edges(bound: tuple[float, float], small: float, large: float, shift: float)
     """Ends of the first boxes along one axis."""
     inner = small * shift * STEP ** np.arange(1 + np.ceil(max(0.0, np.log(large / small) / np.log(STEP))))
     return [bound[0], *(cost for cost in inner.tolist() if bound[0] < cost < bound[1]), bound[1]]
+
+
+def _middle(lo: float, hi: float) -> float:
+    """A cost between two others, which are not both 0 and infinity."""
+    if hi == np.inf:
+        return 2.0 * lo
+    return float(np.sqrt(lo * hi)) if lo > 0 else hi / 2.0
 
 
 def _distance(box: CostBox, middle: list[float]) -> float:
