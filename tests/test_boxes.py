@@ -156,6 +156,7 @@ class Watched:
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(boxes, "MOST", 200)
         self.patch.setattr(boxes, "FEW", 50)
+        self.patch.setattr(boxes, "SMALL", 0)
         step = boxes.BoxSearch._step
 
         def watched(search, limit):

@@ -78,6 +78,9 @@ AROUND = 1.003, 1.03, 1.3, 3.0
 TURNS = 3
 """One box in so many is that with the best known score: it takes longer, as it is explored more often than not."""
 
+SMALL = 100
+"""Points up to which there are no patches: whole maps are quicker."""
+
 PATCHES = 3
 """In so many steps all but one are of patches, while these lower the bound."""
 
@@ -168,7 +171,8 @@ class BoxSearch:
             self._push(box)
         walkers = [ArcWalker(solver.problem) for solver in self.solvers]
         rows = [Rows.of(solver.rows, fold.counts[:, :-1]) for solver, fold in zip(self.solvers, folds, strict=True)]
-        self.patches = PatchSearch(walkers, rows, judge, bounds, _sizes(edges), perfect, pool)
+        sizes = _sizes(edges) if max(solver.problem.n_points for solver in self.solvers) > SMALL else (1.0, 1.0)
+        self.patches = PatchSearch(walkers, rows, judge, bounds, sizes, perfect, pool)
 
     # The queue
 
