@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.svm import SVC
@@ -308,3 +309,14 @@ def test_accurate_models_come_without_a_warning(gap, scale):
     path = svmatlas.ray(X, y)
     assert gap(X, y, 7.0, 7.0, path.coef(7.0), path.intercept(7.0), path.alpha(7.0)) < 1e-9
     assert atlas.validate(n_costs=20).max_user_gap < 1e-9
+
+
+def test_a_column_that_is_no_number_is_named_with_what_to_do():
+    frame = pd.DataFrame({"age": [50.0, 61, 70, 44], "ward": ["3", "b", "c", "b"]})
+    with pytest.raises(ValueError, match=r"column 'ward' holds 'b', which is no number; preprocessor= .*OneHotEncoder"):
+        svmatlas.explore(frame, [0, 1, 0, 1])
+    with pytest.raises(ValueError, match=r"NaN(.|\n)*: column 'age' has no value in row 2 \(1 in all\); preprocessor="):
+        svmatlas.explore(frame.drop(columns="ward").assign(age=[50.0, 61, None, 44], size=1.0), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="contains NaN") as caught:
+        svmatlas.explore([[1.0], [np.nan]], [0, 1])
+    assert "column" not in str(caught.value)

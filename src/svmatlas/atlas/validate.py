@@ -416,6 +416,9 @@ def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> list[tuple[floa
         np.clip(np.exp(random.uniform(*np.log(limits), n_costs)), *bounds)
         for limits, bounds in zip(_limits(atlas), atlas.region, strict=True)
     )
+    if not atlas.complete:  # costs that are not explored would be searched for in all facets
+        there = atlas._locator.walk(problem.homogeneous(p, q)) != NOWHERE
+        p, q = p[there], q[there]
     c = problem.homogeneous(p, q)
     facets, solution = atlas._settle(c)
     explored = np.flatnonzero(facets != NOWHERE)

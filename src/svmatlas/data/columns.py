@@ -22,6 +22,10 @@ SHOWN = 8
 """Names that an error message lists: a line must stay readable."""
 
 
+ADVICE = "preprocessor= of select and AsymmetricSVCCV takes transformers for that, OneHotEncoder and SimpleImputer among them"
+"""For columns of text and missing values."""
+
+
 @dataclass(frozen=True, eq=False)
 class Columns:
     """Names and scaling of the features of an atlas.
@@ -110,6 +114,29 @@ def check_names(names: Any, n_features: int) -> tuple[str, ...]:
     if len(found) != n_features or not all(isinstance(name, str) for name in found):
         raise ValueError(f"feature_names must be {n_features} strings, one for each column of X")
     return tuple(map(str, found))
+
+
+def column_at_fault(X: Any) -> str:
+    """What is wrong with the first column of a data frame that is not all numbers, and what to do; empty if there is none."""
+    for name in column_names(X) or ():
+        column = np.asarray(X[name])
+        try:
+            missing = np.flatnonzero(np.isnan(column.astype(np.float64)).reshape(len(column), -1).any(axis=1))
+        except (TypeError, ValueError):
+            return f": column {name!r} holds {_first_text(column)}, which is no number; {ADVICE}"
+        if missing.size:
+            return f": column {name!r} has no value in row {missing[0]} ({missing.size} in all); {ADVICE}"
+    return ""
+
+
+def _first_text(column: npt.NDArray[Any]) -> str:
+    """The first entry of a column that is no number."""
+    for value in column.ravel().tolist():
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            return repr(value)
+    return "something"
 
 
 def match_names(wanted: Sequence[str], given: Sequence[str]) -> list[int]:

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from scipy.sparse import csr_array, issparse
 from sklearn.utils import check_array, check_consistent_length, check_random_state, column_or_1d
 
-from svmatlas.data.columns import Columns, check_names, column_names, standardize_columns
+from svmatlas.data.columns import Columns, check_names, column_at_fault, column_names, standardize_columns
 from svmatlas.data.features import Features, lift, make_features
 from svmatlas.data.kernels import Kernel, check_gram, make_kernel
 from svmatlas.engine.workspace import CUT, Data, L, P, Q, Region
@@ -231,7 +231,10 @@ def make_problem(
 
 def check_rows(X: Any) -> Any:
     """The user's X as an array of doubles, or as a sparse one in canonical CSR format."""
-    X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", input_name="X")
+    try:
+        X = check_array(X, accept_sparse="csr", dtype=np.float64, order="C", input_name="X")
+    except ValueError as error:
+        raise ValueError(f"{error}{column_at_fault(X)}") from None
     if issparse(X):
         X = csr_array(X, copy=not X.has_canonical_format or not np.all(X.data))
         X.sum_duplicates()

@@ -195,10 +195,15 @@ class Locator:
 
     def __call__(self, points: Floats) -> Ints:
         """Pieces of homogeneous costs (n, 3); NOWHERE where no explored one holds them."""
-        _, nearest = self.coarse.query(_flatten(points))
-        found, _ = _walk(*_arrays(self.mesh), self.facet, self.starts[nearest], points)
+        found = self.walk(points)
         for n in np.flatnonzero(found == NOWHERE):
             found[n] = self._search(points[n])
+        return found
+
+    def walk(self, points: Floats) -> Ints:
+        """The same by one walk each, with no search where it does not arrive."""
+        _, nearest = self.coarse.query(_flatten(points))
+        found, _ = _walk(*_arrays(self.mesh), self.facet, self.starts[nearest], points)
         return np.asarray(found)
 
     def near(self, point: Floats, count: int = 64) -> Ints:
