@@ -143,3 +143,13 @@ def test_the_logarithmic_area_of_parts_adds_up():
     alone = [log_share(np.stack([np.roll(ring, 1, axis=0), ring], axis=1), (1e-3, 10.0), (1e-2, 1e2)) for ring in rings]
     assert whole == pytest.approx(sum(alone), abs=1e-10)
     assert min(alone) > -1e-12
+
+
+def test_the_report_says_which_rows_were_checked():
+    rng = np.random.default_rng(0)
+    for d, rows in ((3, "given"), (90, "factored")):
+        report = svmatlas.explore(rng.normal(size=(12, d)), np.arange(12) % 2).validate(n_costs=20)
+        assert report.rows == rows
+        assert report.n_user_costs == 20
+        assert report.max_user_gap < 1e-9
+        assert ("same inner products" in str(report)) == (rows == "factored")

@@ -71,12 +71,20 @@ SCALES = (2.0**-20, 1.0, 2.0**20)
 """Factors of each cost at which the coverage is measured: around costs of 1e-6, 1 and 1e6 (in units of the data)."""
 
 
+ROWS = {"given": "on the rows as they were given", "factored": "on rows with the same inner products"}
+"""What conditions are checked on."""
+
+
 @dataclass(frozen=True)
 class Report:
     """What :meth:`svmatlas.Atlas.validate` found; ``ok`` says whether all invariants hold.
 
     ``coverage`` is the share of the region that the facets cover, of the nine scales of costs that which is furthest from 1;
     ``log_coverage`` the share of its logarithmic area, costs from 1e-6 to 1e6: an integral along the border of the map.
+
+    ``rows`` says what the conditions at corners were checked on: "given", the rows as they were given, or "factored", other
+    rows with the same inner products up to rounding. ``max_user_gap`` is measured on the rows as they were given in any case,
+    at ``n_user_costs`` of the random costs.
     """
 
     ok: bool
@@ -95,6 +103,8 @@ class Report:
     n_refined: int
     n_zero: int
     n_exact: int
+    rows: str
+    n_user_costs: int
     faults: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -104,9 +114,9 @@ class Report:
             f"  coverage        {self.coverage:.15f}" + self._log_text(),
             f"  open edges      {self.n_open_edges}",
             f"  Euler's formula V - E + F = {self.euler}",
-            f"  largest KKT violation at a corner  {self.max_kkt:.1e}",
+            f"  largest KKT violation at a corner  {self.max_kkt:.1e}  ({ROWS[self.rows]})",
             f"  largest relative duality gap       {self.max_gap:.1e}  ({self.n_costs} random costs)",
-            f"  ... on the rows as they were given {self.max_user_gap:.1e}",
+            f"  ... on the rows as they were given {self.max_user_gap:.1e}  ({self.n_user_costs} of them)",
             f"  predicates beyond doubles          {self.n_refined} in double-double, {self.n_zero} zeros modulo a prime, "
             f"{self.n_exact} in exact integers",
         ]
@@ -131,7 +141,7 @@ def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_j
     kkt, worst = _check_kkt(atlas, progress, n_jobs, limit)
     tied, where = _check_tied(atlas, limit)
     moved, there = _check_untied(atlas)
-    (gap, at), (own_gap, own_at) = _check_gap(atlas, n_costs, random_state)
+    ((gap, at), (own_gap, own_at)), n_own = _check_gap(atlas, n_costs, random_state)
     if max(kkt, tied) > KKT_TOLERANCE:
         facet = where if tied > kkt else atlas._locator.facet_of(worst)
         faults.append(f"facet {facet} violates a condition of optimality by {max(kkt, tied):.1e}")
@@ -144,7 +154,8 @@ def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_j
     return Report(
         not faults, atlas.complete, coverage, _log_coverage(atlas), gap, own_gap, max(kkt, tied),
         int(np.sum(mesh.edge_facets == OPEN)), _euler(mesh), atlas.n_facets, atlas.n_edges, atlas.n_vertices, n_costs,
-        atlas.n_refined, atlas.n_zero, atlas.n_exact, faults,
+        atlas.n_refined, atlas.n_zero, atlas.n_exact,
+        "given" if atlas._problem.features.factor is None else "factored", n_own, faults,
     )  # fmt: skip
 
 
@@ -409,8 +420,11 @@ def _check_tied(atlas: Atlas, limit: Limit) -> tuple[float, int]:
     return worst, where
 
 
-def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> list[tuple[float, tuple[float, float]]]:
-    """The largest relative duality gap at random costs, and where: on the rows of the engine, and on the user's."""
+def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> tuple[list[tuple[float, tuple[float, float]]], int]:
+    """The largest relative duality gap at random costs, and where: on the rows of the engine, and on the user's.
+
+    Beside these, at how many costs the second was measured.
+    """
     problem, random = atlas._problem, check_random_state(random_state)
     p, q = (
         np.clip(np.exp(random.uniform(*np.log(limits), n_costs)), *bounds)
@@ -424,7 +438,8 @@ def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> list[tuple[floa
     explored = np.flatnonzero(facets != NOWHERE)
     some = explored[: max(FEWEST, MEASURED // problem.features.size)]
     own = user_gaps(problem, Solution(*(array[some] for array in solution)), c[some])  # type: ignore[arg-type]
-    return [_largest_at(gaps, p[at], q[at]) for gaps, at in ((solution.gap[explored], explored), (own, some))]
+    worst = [_largest_at(gaps, p[at], q[at]) for gaps, at in ((solution.gap[explored], explored), (own, some))]
+    return worst, int(some.size)
 
 
 def _largest_at(gaps: Floats, p: Floats, q: Floats) -> tuple[float, tuple[float, float]]:
