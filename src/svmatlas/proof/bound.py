@@ -55,7 +55,7 @@ def bound(models: Models, corners: Corners, states: States) -> tuple[Floats, Int
     total = models.alpha.sum(axis=1)
     gap, worst, moved = np.empty(n), np.empty(n, dtype=np.intp), np.where(turned, 1.0, 0.0)
     counts = restless.sum(axis=1)
-    for size in np.unique(sizes).tolist():
+    for size in np.flatnonzero(np.bincount(sizes)).tolist():
         group = np.flatnonzero(sizes == size)
         group = group[np.argsort(counts[group])]
         for part in np.array_split(group, group.size * size // 4096 + 1):

@@ -88,6 +88,11 @@ def margins(states: States) -> Ints:
     return out
 
 
+def occurring(counts: Ints) -> list[int]:
+    """The numbers that occur among some, but for 0."""
+    return [m for m in np.flatnonzero(np.bincount(counts)).tolist() if m > 0]
+
+
 def split_products(a: Floats, b: Floats) -> Floats:
     """Products of doubles as sums of two doubles each, without error (Dekker); along a new last axis."""
     product = a * b
@@ -130,7 +135,7 @@ class RowModels:
         counts = np.sum(margin < self.n, axis=1)
         alpha, beta = np.zeros((k, 3, margin.shape[1])), np.zeros((k, 3, self.d))
         beta[:, :2] = pull
-        for m in np.unique(counts[(counts > 0) & (counts <= self.d)]).tolist():  # more cannot be independent: left at zero
+        for m in occurring(counts[counts <= self.d]):  # more cannot be independent: left at zero
             group = np.flatnonzero(counts == m)
             alpha[group, :, :m], beta[group] = self._equations(margin[group, :m], pull[group])
         return Maps(states, margin, alpha, beta, pull)
@@ -215,9 +220,11 @@ class RowModels:
         return exact_sums(np.concatenate([terms, beta[:, None]], axis=1))
 
     def _finish(self, held: Floats, bound: Floats, outside: Floats, c: Floats, beta: Floats, rest: Floats) -> Models:
-        lack = c[:, 2:] - beta @ self.rows.T
-        lengths = np.linalg.norm(beta * self.scale, axis=1)
-        error = (self.d + 4) * UNIT * (np.outer(lengths, self.sizes) + c[:, 2:]) * (1 + 2.0**-20)
+        lack = beta @ self.rows.T
+        np.subtract(c[:, 2:], lack, out=lack)
+        unit = (self.d + 4) * UNIT * (1 + 2.0**-20)
+        error = np.outer(unit * np.linalg.norm(beta * self.scale, axis=1), self.sizes)
+        error += unit * c[:, 2:]
         lack[:, -1], error[:, -1] = 0.0, 0.0
         return Models(held, bound - held, lack, error, np.linalg.norm(beta, axis=1) * (1 + 2.0**-40), rest, outside)
 
@@ -287,7 +294,7 @@ class GramModels:
         margin, k = margins(states), len(states)
         counts, m = np.sum(margin < self.n, axis=1), margin.shape[1]
         alpha = np.zeros((k, 3, m))
-        for size in np.unique(counts[counts > 0]).tolist():
+        for size in occurring(counts):
             which = np.flatnonzero(counts == size)
             alpha[which, :, :size] = self._equations(states[which], margin[which, :size])
         return Maps(states, margin, alpha, np.zeros((k, 3, 0)), np.zeros((k, 2, 0)))
