@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import struct
+import zipfile
+from collections import Counter
 from functools import partial
 from itertools import pairwise
 
@@ -14,8 +16,11 @@ from sklearn.datasets import load_wine
 
 import svmatlas
 from svmatlas.cli.main import main
+from svmatlas.proof.exact import eliminate
 from svmatlas.proof.models import exact_sums, split_products
-from tests import cases, mutations
+from svmatlas.proof.reading import read_map
+from svmatlas.proof.selection import read_selection
+from tests import cases, hostile, mutations, proofs
 
 RNG = np.random.default_rng
 
@@ -208,6 +213,120 @@ def test_the_command(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["tiles"]
     np.savez(data, X=X + 1e-3, y=y)
     assert main(["certify", str(atlas), "--data", str(data)]) == 1
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Infinite costs, and what cannot be proven
+
+
+def test_gaussian_maps_are_proven_for_all_costs():
+    X, y = cases.gaussian(12, 12, 2, 1.0)
+    found = svmatlas.certify(svmatlas.explore(X, y), X, y)
+    assert found.ok
+    assert np.isinf(found.largest_costs)
+    assert found.n_beyond == 0
+    assert found.tiles
+
+
+def test_a_wrong_facet_at_infinity_is_refused(tmp_path):
+    """Costs in a bounded region are right, those at infinity are not: the map of other rows, with the same start."""
+    X, y = cases.gaussian(6, 6, 2, 1.0)
+    path = tmp_path / "map.atlas"
+    svmatlas.explore(X, y).save(path)
+    stored = read_map(path)
+    vertices = stored.arrays["split.vertices"].copy()
+    far = np.flatnonzero((vertices[:, 2] == 0) & np.all(vertices[:, :2] > 0, axis=1))
+    assert far.size
+    vertices[far[0], 0] *= 1.0 + 1e-3
+    found = mutations.check(mutations.with_array(stored, "split.vertices", vertices), X, y)
+    assert not found.ok or np.isfinite(found.largest_costs)
+
+
+def test_elimination_is_exact():
+    rng = RNG(4)
+    matrix, right = (rng.integers(-(10**6), 10**6, shape).astype(object) for shape in ((7, 7), (7, 2)))
+    matrix[0, 0] = 0
+    whole, determinant = eliminate(matrix, right)
+    assert np.all(matrix @ whole == determinant * right)
+    assert eliminate(np.array([[2, 4], [3, 6]], dtype=object), np.ones((2, 1), dtype=object)) is None
+
+
+@pytest.mark.parametrize("distance", [1e-12, 1e-8])
+def test_nearly_equal_rows_are_warned_of(distance):
+    X, y = cases.gaussian(8, 8, 3, 0.5)
+    X[9] = X[2] + distance * RNG(0).normal(size=3)
+    with pytest.warns(svmatlas.AccuracyWarning, match="rows 2 and 9 of X differ"):
+        svmatlas.explore(X, y)
+
+
+def test_regions_beyond_all_costs_are_warned_of():
+    case = hostile.make(19)
+    with pytest.warns(svmatlas.AccuracyWarning, match="region: its costs are far beyond"):
+        svmatlas.explore(case.X, case.y, **case.arguments)
+
+
+def test_wide_rows_with_an_offset_keep_their_digits():
+    rng = RNG(8)
+    X, y = rng.normal(size=(12, 90)) + 1e6, np.arange(12) % 2
+    found = svmatlas.certify(svmatlas.explore(X, y), X, y)
+    assert found.ok, str(found)
+
+
+@pytest.mark.parametrize("first", range(0, 40, 20))
+def test_random_maps_are_certified_or_warned_of(first):
+    outcomes = Counter(proofs.trial(seed) for seed in range(first, first + 20))
+    assert outcomes["certified"] > 0.5 * outcomes.total(), outcomes
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Selections
+
+
+@pytest.fixture(scope="module")
+def chosen(tmp_path_factory):
+    X, y = cases.gaussian(14, 14, 2, 1.0)
+    path = tmp_path_factory.mktemp("proof") / "chosen.proof"
+    return path, svmatlas.select(X, y, cv=3, proof=path), X, y
+
+
+def changed(path, **claims):
+    """The same proof with other claims."""
+    other = path.with_name("changed.proof")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
+        for name in old.namelist():
+            blob = old.read(name)
+            new.writestr(name, json.dumps({**json.loads(blob), **claims}) if name == "selection.json" else blob)
+    return other
+
+
+def test_a_selection_is_certified(chosen):
+    path, selection, X, y = chosen
+    found = svmatlas.certify(path, X, y)
+    assert found.ok, str(found)
+    assert found.best_score == pytest.approx(selection.best_score, abs=1e-12)
+    assert found.upper_bound == selection.upper_bound
+
+
+def test_wrong_claims_of_a_selection_are_refused(chosen):
+    path, selection, X, y = chosen
+    low = svmatlas.certify(changed(path, upper_bound=selection.best_score - 0.01), X, y)
+    assert not low.ok
+    assert "may score higher" in low.faults[0]
+    high = svmatlas.certify(changed(path, best_score=selection.best_score + 0.01), X, y)
+    assert "the score at costs" in high.faults[0]
+    folds = [[train, test] for train, test in read_selection(path)["folds"]]
+    folds[0] = [folds[0][0][1:] + folds[0][0][:1], folds[0][1]]
+    assert "fold 0" in svmatlas.certify(changed(path, folds=folds), X, y).faults[0]
+    assert not svmatlas.certify(path, X + 1e-9, y).ok
+    with pytest.raises(svmatlas.ProofError, match="give X and y"):
+        svmatlas.certify(path)
+
+
+def test_a_proof_that_cannot_be_is_refused_before_the_search(tmp_path):
+    X, y = cases.gaussian(6, 6, 2, 1.0)
+    for more in ({"kernel": "rbf"}, {"time_budget": 1.0}, {"scoring": lambda tn, fp, fn, tp: tp + tn}):
+        with pytest.raises(ValueError, match="proof"):
+            svmatlas.select(X, y, proof=tmp_path / "no.proof", **more)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

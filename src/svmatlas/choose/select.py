@@ -22,6 +22,7 @@ from svmatlas.choose.boxes import find_any_time
 from svmatlas.choose.cells import Cell
 from svmatlas.choose.folds import make_folds
 from svmatlas.choose.overlay import Overlay, make_overlay, with_grace
+from svmatlas.choose.proof import check_proof, write_proof
 from svmatlas.choose.scoring import get_score, roc_auc
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
 from svmatlas.choose.threshold import tune_threshold
@@ -209,6 +210,7 @@ def select(
     random_state: Any = 0,
     pos_label: Any = None,
     preprocessor: Any = None,
+    proof: Any = None,
 ) -> Selection:
     """Find the costs (C+, C-) with the best score on held-out rows, over the whole plane and with proof.
 
@@ -265,6 +267,9 @@ def select(
     preprocessor : transformer, optional
         Any transformer or pipeline of scikit-learn, such as a ``StandardScaler`` or a ``ColumnTransformer``. For each fold a
         clone is fitted to the training rows alone, so that nothing of the held-out rows leaks into the choice.
+    proof : str or path-like, optional
+        A file for :func:`svmatlas.certify`, which then proves the score and the bound from X, y and the folds: the whole maps
+        of the training rows of all folds are explored for it, without a limit of time. For scores by name and linear kernels.
 
     Returns
     -------
@@ -285,6 +290,7 @@ def select(
     _check_rule(rule)
     check_preprocessor(preprocessor, kernel)
     _check_end(tolerance, threshold)
+    check_proof(proof, scoring, kernel, preprocessor, time_budget)
     with stoppable(time_budget) as limit, make_bar(" steps") if progress else nullcontext() as bar:
         folds = make_folds(X, y, cv, sample_weight, groups, random_state, pos_label, preprocessor)
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
@@ -308,6 +314,9 @@ def select(
         if threshold == "tuned":
             tuned = tune_threshold(overlay, overlay.model_values(*cell.center, with_grace(limit)))
         limit.answered = True
+    if proof is not None:
+        best = found.best_score, found.upper_bound, found.cells[0].center
+        write_proof(proof, folds, scoring, best, model, check_bounds(region), n_jobs)
     return Selection(
         found.best_score, *cell.center, cell.fold_scores, cell, cells, found.upper_bound, found.certified, overlay.n_curves,
         n_boxes, folds.classes, found.cells[0].fold_scores, *tuned, overlay,

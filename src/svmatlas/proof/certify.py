@@ -13,8 +13,16 @@ import numpy as np
 
 from svmatlas.proof.gaps import Prover, facets_of
 from svmatlas.proof.partitions import Partitions, check_events
-from svmatlas.proof.reading import Map, read_map
+from svmatlas.proof.reading import Map, ProofError, read_map
 from svmatlas.proof.rows import make_points
+from svmatlas.proof.selection import (
+    Fold,
+    SelectionCertificate,
+    is_selection,
+    prove_selection,
+    read_fold,
+    read_selection,
+)
 from svmatlas.proof.single import Subject
 from svmatlas.proof.tiling import Tiling, check_tiling, make_region
 
@@ -101,16 +109,19 @@ class Certificate:
 
 def certify(
     atlas: Any, X: Any = None, y: Any = None, sample_weight: Any = None, progress: Any = None, n_jobs: int | None = None
-) -> Certificate:
+) -> Certificate | SelectionCertificate:
     """Prove that a map is right for given data, by a program that shares nothing with the one that made it.
 
     For all costs in the region up to ``largest_costs``, the model of the map is optimal for X and y within the relative
     duality gap of the report; and the facets tile the region. See docs/proof.md for what that rests on.
 
+    A file that ``select`` wrote as a proof is checked likewise: the maps of all folds, and that no costs score higher.
+
     Parameters
     ----------
     atlas : Atlas, str or path-like
-        The map, or its file. (A map is written to a temporary file first, and read by the checker's own reader.)
+        The map, or its file, or the proof of a selection. (A map is written to a temporary file first, and read by the
+        checker's own reader.)
     X, y : array-like, optional
         The data as they were given to ``explore``: rows or, for a precomputed kernel, the kernel matrix; dense, sparse, or a
         data frame. Default: the rows in the file; then the check is of the map, not of what became of the data before.
@@ -123,7 +134,7 @@ def certify(
 
     Returns
     -------
-    Certificate
+    Certificate, or SelectionCertificate for a selection
 
     Raises
     ------
@@ -133,6 +144,11 @@ def certify(
     """
     if (X is None) != (y is None):
         raise ValueError("give both X and y, or none of them")
+    if not hasattr(atlas, "save") and is_selection(atlas):
+        if X is None:
+            raise ProofError("a selection is proven for data: give X and y")
+        with np.errstate(all="ignore"):
+            return _certify_selection(atlas, X, y, sample_weight, progress, n_jobs)
     stored = _read(atlas)
     with np.errstate(all="ignore"):
         return _certify(stored, X, y, sample_weight, progress, n_jobs)
@@ -167,6 +183,29 @@ def _certify(stored: Map, X: Any, y: Any, weight: Any, progress: Any, n_jobs: in
         if progress is not None:
             progress(done, subject.mesh.n_facets)
     return _report(stored, tiling, worst, data, worst.faults)
+
+
+def _certify_selection(path: Any, X: Any, y: Any, weight: Any, progress: Any, n_jobs: int | None) -> SelectionCertificate:
+    """Certify the map of each fold, the score, and that no costs have a higher one."""
+    said, y = read_selection(path), np.asarray(y).ravel()
+    X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X, dtype=float)
+    weight = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float)
+    positive = (y.astype(str) if isinstance(said["positive"], str) else y) == said["positive"]
+    if X.shape[0] != said["n_rows"] or len(y) != said["n_rows"]:
+        raise ProofError(f"the selection was made of {said['n_rows']} rows, got X with {X.shape[0]} and y with {len(y)}")
+    maps, folds, faults = [], [], []
+    for k, (train, test) in enumerate(said["folds"]):
+        stored = read_fold(path, k)
+        found = _certify(stored, X[train], positive[train].astype(int), weight[train], None, n_jobs)
+        maps.append(found)
+        faults += [f"fold {k}: {fault}" for fault in found.faults]
+        if stored.parameters["region"] != said["region"] or not found.complete:
+            faults.append(f"fold {k}: its map is not of the whole region")
+        if not faults:
+            Z = X[test].toarray() if hasattr(X, "tocsr") else X[test]
+            points, _ = make_points(stored, X[train], positive[train].astype(int), weight[train])
+            folds.append(Fold(stored, points, Z, positive[test]))
+    return prove_selection(said, maps, folds, faults, progress)
 
 
 def _check_pieces(stored: Map) -> list[str]:

@@ -84,21 +84,25 @@ class Map(NamedTuple):
 def read_map(path: str | os.PathLike[str]) -> Map:
     """The arrays and parameters of a file, each byte checked by its digest."""
     with open(path, "rb") as file:
-        prefix = file.read(PREFIX)
-        if len(prefix) < PREFIX or prefix[:8] != MAGIC:
-            raise ProofError(f"{path} is not a map")
-        text = file.read(int.from_bytes(prefix[8:16], "little"))
-        body = file.read()
-    if hashlib.blake2b(text, digest_size=32).digest() != prefix[16:]:
-        raise ProofError(f"the header of {path} does not match its digest")
+        return parse_map(file.read(), str(path))
+
+
+def parse_map(blob: bytes, name: str) -> Map:
+    """The same of the bytes of a file."""
+    if len(blob) < PREFIX or blob[:8] != MAGIC:
+        raise ProofError(f"{name} is not a map")
+    end = PREFIX + int.from_bytes(blob[8:16], "little")
+    text, body = blob[PREFIX:end], memoryview(blob)[end:]
+    if hashlib.blake2b(text, digest_size=32).digest() != blob[16:PREFIX]:
+        raise ProofError(f"the header of {name} does not match its digest")
     header = json.loads(text)
     if header["format"] != FORMAT:
-        raise ProofError(f"{path} has format {header['format']}: this checker reads format {FORMAT}")
+        raise ProofError(f"{name} has format {header['format']}: this checker reads format {FORMAT}")
     if hashlib.blake2b(body, digest_size=32).hexdigest() != header["body"]["digest"]:
-        raise ProofError(f"the arrays of {path} do not match their digest")
-    return Map({name: _array(body, place) for name, place in header["arrays"].items()}, header["parameters"])
+        raise ProofError(f"the arrays of {name} do not match their digest")
+    return Map({key: _array(body, place) for key, place in header["arrays"].items()}, header["parameters"])
 
 
-def _array(body: bytes, place: dict[str, Any]) -> Array:
+def _array(body: memoryview, place: dict[str, Any]) -> Array:
     kind, shape = np.dtype(place["type"]), tuple(place["shape"])
     return np.frombuffer(body, kind, prod(shape), place["at"] if prod(shape) else 0).reshape(shape)

@@ -1,16 +1,18 @@
 """The proof of a selection: no costs in the region have a higher mean score on held-out rows than it says.
 
-The file (docs/format.md, section Selections) holds the folds and the map of the training rows of each. Each map is certified as
-any map is, on X and y as they are given. What is left is to bound the score, over all costs at once, by boxes:
+The file (docs/format.md, section Selections) holds the folds and the map of the training rows of each. Each map is certified
+as any map is, on X and y as they are given. What is left is to bound the score, over all costs at once, by triangles of
+homogeneous costs:
 
-- In a facet the weights are linear in homogeneous costs, so a held-out row is positive in all of it if it is at its corners, and
-  positive where it meets a box if it is at the corners of the box. A row that is positive in all facets that meet a box
-  is predicted positive there; so with negative; others are open. (A decision value of zero is negative.)
-- With all open rows right, the score of a box is at its highest, since scores are monotone. A box whose mean over the folds
-  is above the bound is cut in two, and the facets that meet its halves are looked for among those that met it.
+- In a facet the weights are linear in homogeneous costs. So a held-out row is positive in all of it if it is at its corners,
+  and positive where it meets a triangle if it is at the corners of that. A row that is positive in all facets that meet a
+  triangle is predicted positive there; so with negative; others are open.
+- With all open rows right, the score of a triangle is at its highest, since scores are monotone. A triangle whose mean over
+  the folds is above the bound is cut in two, and the facets that meet its halves are looked for among those that met it.
 
-The boxes cover the region because the first is the region, and a box is cut or proven. Costs are halved by t = C / (C + unit),
-from 0 to 1, so that infinity is an end like any other.
+The triangles cover the region because the first ones are the region, and each is cut or proven. Weights are zero at costs of
+zero, and l times the weights are at infinity: many curves end there. So a triangle is cut where most rows differ between two
+corners. A value of zero at a corner is on the edge of cells, and does not count.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import json
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,13 +29,12 @@ import numpy.typing as npt
 
 from svmatlas.proof.models import RowModels
 from svmatlas.proof.partitions import Partitions
-from svmatlas.proof.reading import Map, ProofError
+from svmatlas.proof.reading import Map, ProofError, parse_map
 from svmatlas.proof.rows import Points
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 Flags = npt.NDArray[np.bool_]
-Box = tuple[float, float, float, float]
 
 NAME, FORMAT = "selection.json", 1
 
@@ -41,16 +43,23 @@ NOTHING = 2.0**-40
 rows on the boundary."""
 
 APART = 2.0**-44
-"""A box is outside a facet if it is by this, relative to terms: some roundings of a product of three numbers."""
+"""A triangle is outside a facet if it is by this, relative to terms: some roundings of a product of three numbers."""
 
 EQUAL = 1e-12
 """Scores are means of ratios of counts: they differ by more, or are equal."""
 
-NARROWEST = 2.0**-40
-"""Width of a box, in t, that is not cut any more. Cells that are so narrow are not part of a selection."""
+NARROWEST = 2.0**-44
+"""Length of an edge of a triangle, of coordinates that add up to 1, that is not cut any more. Cells that are so narrow are not
+part of a selection."""
+
+MOST_TRIANGLES = 2**16
+"""Triangles, some minutes, after which no more are cut."""
+
+MOST_NAMED = 5
+"""Faults of a kind that are named."""
 
 FACETS, MOST = 2**10, 2**26
-"""A box that meets more facets than the first in a fold is cut right away. Numbers in the tables of a fold."""
+"""A triangle that meets more facets than the first in a fold is cut right away. Numbers in the tables of a fold."""
 
 
 def _ratio(over: Any, under: Any) -> Any:
@@ -90,8 +99,8 @@ class SelectionCertificate:
         Largest relative duality gap that a model of any fold can have, at costs up to ``largest_costs``.
     largest_costs : float
         The least of those of the maps of the folds.
-    n_boxes : int
-        Number of boxes of the proof.
+    n_triangles : int
+        Number of triangles of the proof.
     n_facets : list of int
         Sizes of the maps.
     faults : list of str
@@ -105,7 +114,7 @@ class SelectionCertificate:
     upper_bound: float
     gap: float
     largest_costs: float
-    n_boxes: int
+    n_triangles: int
     n_facets: list[int]
     faults: list[str] = field(default_factory=list)
 
@@ -114,7 +123,7 @@ class SelectionCertificate:
         lines = [
             f"{'certified' if self.ok else 'NOT CERTIFIED'}: a selection, {len(self.n_facets)} folds",
             f"  score {self.best_score:.6g} at costs ({self.costs[0]:.6g}, {self.costs[1]:.6g})",
-            f"  no costs in the region score higher than {self.upper_bound:.6g} ({self.n_boxes} boxes)",
+            f"  no costs in the region score higher than {self.upper_bound:.6g} ({self.n_triangles} triangles)",
             f"  relative duality gap of all models at most {self.gap:.1e}{limit}",
         ]
         return "\n".join(lines + [f"  fault: {fault}" for fault in self.faults])
@@ -138,15 +147,14 @@ def read_selection(path: Any) -> dict[str, Any]:
     return said
 
 
+def read_fold(path: Any, k: int) -> Map:
+    """The map of a fold."""
+    with zipfile.ZipFile(path) as archive:
+        return parse_map(archive.read(f"fold{k}.atlas"), f"fold{k}.atlas of {path}")
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # One fold
-
-
-class Corners(NamedTuple):
-    """A box of costs in the units of a fold."""
-
-    c: Floats  # (m, 3) homogeneous
-    sides: Floats  # (k, 3) lines, not negative inside
 
 
 class Fold:
@@ -186,46 +194,59 @@ class Fold:
         found = np.empty(self.value.shape[:2], dtype=np.int8)
         for f in range(len(found)):
             c = self.vertices[self.corner[self.at[f] : self.at[f + 1]]]
-            found[f] = _signs(self.value[f : f + 1], self.size[f : f + 1], c)[0]
+            found[f] = _signs(_rounded_off(self.value[f : f + 1], self.size[f : f + 1], c))[0]
         return found
 
-    def box(self, box: Box) -> Corners:
-        """A box of costs in the units of the fold."""
-        p, p_end, q, q_end = (x * self.unit for x in box)
-        far = [(1.0, 0.0, 0.0)] * np.isinf(p_end) + [(0.0, 1.0, 0.0)] * np.isinf(q_end)
-        near = [(x, y, 1.0) for x in {p, p_end} for y in {q, q_end} if np.isfinite(x) and np.isfinite(y)]
-        sides = [(1.0, 0.0, -p), (0.0, 1.0, -q)]
-        sides += [(-1.0, 0.0, p_end)] * np.isfinite(p_end) + [(0.0, -1.0, q_end)] * np.isfinite(q_end)
-        return Corners(np.array(near + far), np.array(sides))
+    def scaled(self, triangle: Floats) -> Floats:
+        """Homogeneous costs (n, 3) in the units of the fold."""
+        return np.asarray(triangle * [self.unit, self.unit, 1.0])
 
-    def meeting(self, facets: Ints, box: Corners) -> Ints:
-        """Which of some facets may have costs in common with a box: there is no line between them."""
+    def meeting(self, facets: Ints, triangle: Floats) -> Ints:
+        """Which of some facets may have costs in common with a triangle: there is no line between them."""
+        if facets.size == 0:
+            return facets
+        c = self.scaled(triangle)
         sizes = self.at[facets + 1] - self.at[facets]
         first = np.cumsum(sizes) - sizes
         place = np.arange(int(sizes.sum())) - np.repeat(first - self.at[facets], sizes)
-        behind = np.all(self.lines[place] @ box.c.T < -APART * (self.line_size[place] @ box.c.T), axis=1)
+        behind = np.all(self.lines[place] @ c.T < -APART * (self.line_size[place] @ c.T), axis=1)
         out = np.logical_or.reduceat(behind, first)
+        sides, side_size = np.cross(c, c[[1, 2, 0]]), _cross_size(c, c[[1, 2, 0]])
         vertices = self.vertices[self.corner[place]]
-        beside = vertices @ box.sides.T < -APART * (vertices @ np.abs(box.sides).T)
+        beside = vertices @ sides.T < -APART * (vertices @ side_size.T)
         out |= np.any(np.logical_and.reduceat(beside, first, axis=0), axis=1)
         return facets[~out]
 
-    def best_counts(self, facets: Ints, box: Corners) -> tuple[int, int]:
-        """The most rows of both classes that may be right in a box that meets some facets."""
-        sure = self.sure[facets]
-        sure = np.where(sure == 0, _signs(self.value[facets], self.size[facets], box.c), sure)
+    def look(self, facets: Ints, triangle: Floats) -> Look:
+        """What may be right in a triangle that meets some facets."""
+        if facets.size == 0:  # not so, since they cover the region
+            return Look(int(self.positive.sum()), int((~self.positive).sum()), np.zeros(3, dtype=np.intp))
+        at = _rounded_off(self.value[facets], self.size[facets], self.scaled(triangle))
+        sure = np.where(self.sure[facets] == 0, _signs(at), self.sure[facets])
         negative, positive = np.all(sure == -1, axis=0), np.all(sure == 1, axis=0)
-        return int(np.sum(self.positive & ~negative)), int(np.sum(~self.positive & ~positive))
+        open_at = at[:, ~(negative | positive)]
+        differ = np.any(open_at * open_at[..., [1, 2, 0]] < 0, axis=0).sum(axis=0)
+        return Look(int(np.sum(self.positive & ~negative)), int(np.sum(~self.positive & ~positive)), differ)
 
 
-def _signs(value: Floats, size: Floats, c: Floats) -> npt.NDArray[np.int8]:
-    """Signs (f, n) of linear functions (f, n, 3) in the hull of homogeneous costs, as far as these are finite; 0: both."""
-    at, error = value @ c.T, NOTHING * (size @ c.T)
-    near = c[:, 2] > 0
-    positive = np.all(at[..., near] > error[..., near], axis=2) & np.all(at[..., ~near] >= 0.0, axis=2)
-    negative = np.all(at[..., near] < -error[..., near], axis=2) & np.all(at[..., ~near] <= 0.0, axis=2)
-    negative |= np.all(np.abs(at) <= error, axis=2)
-    found: npt.NDArray[np.int8] = positive.astype(np.int8) - negative.astype(np.int8)
+class Look(NamedTuple):
+    """What is known of one fold in a triangle."""
+
+    tp: int  # the most positive rows that may be right
+    tn: int
+    differ: Ints  # (3,) open rows that differ between the two ends of each edge
+
+
+def _rounded_off(value: Floats, size: Floats, c: Floats) -> Floats:
+    """Values (f, n, m) of linear functions (f, n, 3) at homogeneous costs (m, 3); zero where they are rounding errors."""
+    at = value @ c.T
+    return np.where(np.abs(at) <= NOTHING * (size @ c.T), 0.0, at)
+
+
+def _signs(at: Floats) -> npt.NDArray[np.int8]:
+    """Signs (f, n) of linear functions between costs where they have some values (f, n, m); 0 is negative; 0: both."""
+    low, high = at.min(axis=2), at.max(axis=2)
+    found: npt.NDArray[np.int8] = ((low >= 0) & (high > 0)).astype(np.int8) - (high <= 0).astype(np.int8)
     return found
 
 
@@ -239,59 +260,98 @@ def _cross_size(a: Floats, b: Floats) -> Floats:
 
 
 class Scores:
-    """Bounds on the mean score of all folds in boxes."""
+    """Bounds on the mean score of all folds in triangles."""
 
     def __init__(self, folds: list[Fold], scoring: str) -> None:
         self.folds, self.score = folds, SCORES[scoring]
         self.classes = [(int(fold.positive.sum()), int((~fold.positive).sum())) for fold in folds]
 
-    def highest(self, box: Box, lists: list[Ints]) -> float:
-        """The highest mean score that a box may have that meets some facets of each fold."""
-        total = 0.0
+    def highest(self, triangle: Floats, lists: list[Ints]) -> tuple[float, Ints]:
+        """The highest mean score that a triangle may have that meets some facets of each fold; and where to cut it."""
+        total, differ = 0.0, np.zeros(3, dtype=np.intp)
         for fold, facets, (P, N) in zip(self.folds, lists, self.classes, strict=True):
-            tp, tn = fold.best_counts(facets, fold.box(box))
-            total += float(self.score(*np.array([tp, tn, P, N], dtype=float)))
-        return total / len(self.folds)
+            found = fold.look(facets, triangle)
+            total += float(self.score(*np.array([found.tp, found.tn, P, N], dtype=float)))
+            differ += found.differ
+        return total / len(self.folds), differ
 
-    def meeting(self, box: Box, lists: list[Ints]) -> list[Ints]:
-        """The facets that meet a box, among some."""
-        return [fold.meeting(facets, fold.box(box)) for fold, facets in zip(self.folds, lists, strict=True)]
+    def meeting(self, triangle: Floats, lists: list[Ints]) -> list[Ints]:
+        """The facets that meet a triangle, among some."""
+        return [fold.meeting(facets, triangle) for fold, facets in zip(self.folds, lists, strict=True)]
 
     def all_facets(self) -> list[Ints]:
         """All facets of each fold."""
         return [np.arange(fold.at.size - 1) for fold in self.folds]
 
 
-def prove_bound(scores: Scores, region: Box, bound: float, progress: Any) -> tuple[int, list[str]]:
-    """Number of boxes, and those whose score may be above a bound."""
+def prove_bound(scores: Scores, region: list[Floats], bound: float, progress: Any) -> tuple[int, list[str]]:
+    """Number of triangles, and those whose score may be above a bound."""
     unit = float(np.median([1.0 / fold.unit for fold in scores.folds]))
-    boxes, n, faults = [(region, scores.all_facets())], 0, []
-    while boxes:
-        box, lists = boxes.pop()
-        n += 1
-        lists = scores.meeting(box, lists)
+    waiting: list[tuple[Floats, list[Ints]]] = [(triangle, scores.all_facets()) for triangle in region]
+    n, faults = 0, list[str]()
+    while waiting and len(faults) < MOST_NAMED:
+        triangle, lists = waiting.pop()
+        n, lists, differ = n + 1, scores.meeting(triangle, lists), np.zeros(3, dtype=np.intp)
         if progress is not None and n % 256 == 0:
-            progress(n, n + len(boxes))
-        if all(facets.size <= FACETS for facets in lists) and scores.highest(box, lists) <= bound + EQUAL:
-            continue
-        halves = _halves(box, unit)
+            progress(n, n + len(waiting))
+        if all(facets.size <= FACETS for facets in lists):
+            highest, differ = scores.highest(triangle, lists)
+            if highest <= bound + EQUAL:
+                continue
+        halves = _halves(triangle, differ, unit) if n < MOST_TRIANGLES else []
         if not halves:
-            p, p_end, q, q_end = box
-            faults.append(f"costs from ({p:.6g}, {q:.6g}) to ({p_end:.6g}, {q_end:.6g}) may score higher than {bound:.6g}")
-            if len(faults) == 5:
-                break
-        boxes += [(half, lists) for half in halves]
+            corners = ", ".join(f"({p / l:.6g}, {q / l:.6g})" if l else "infinity" for p, q, l in triangle.tolist())
+            faults.append(f"costs between {corners} may score higher than {bound:.6g}")
+        waiting += [(half, lists) for half in halves]
     return n, faults
 
 
-def _halves(box: Box, unit: float) -> list[Box]:
-    """Two halves of a box, along the longer side; none if it is too narrow."""
-    p, p_end, q, q_end = box
-    ends = [[1.0 if np.isinf(x) else x / (x + unit) for x in pair] for pair in ((p, p_end), (q, q_end))]
-    width = [b - a for a, b in ends]
-    axis = int(width[1] > width[0])
-    a, b = ends[axis]
-    middle = unit * ((a + b) / 2) / (1 - (a + b) / 2)
-    if width[axis] < NARROWEST or not (p, q)[axis] < middle < (p_end, q_end)[axis]:
+def _halves(triangle: Floats, differ: Ints, unit: float) -> list[Floats]:
+    """Two halves of a triangle, cut where most rows differ between two corners, or else along the longest edge."""
+    c = triangle / [unit, unit, 1.0]
+    c = c / c.sum(axis=1, keepdims=True)
+    length = np.linalg.norm(c - c[[1, 2, 0]], axis=1)
+    k = int(np.lexsort([length, np.where(length < NARROWEST, -1, differ)])[-1])
+    if length[k] < NARROWEST:
         return []
-    return [(p, middle, q, q_end), (middle, p_end, q, q_end)] if axis == 0 else [(p, p_end, q, middle), (p, p_end, middle, q_end)]
+    middle = (c[k] + c[(k + 1) % 3]) / 2 * [unit, unit, 1.0]
+    first, second = triangle.copy(), triangle.copy()
+    first[(k + 1) % 3], second[k] = middle, middle
+    return [first, second]
+
+
+def _triangles(region: Any) -> list[Floats]:
+    """The region as triangles of homogeneous costs, turned to the left."""
+    (p, p_end), (q, q_end) = region
+    corners = [(p, q, 1.0)]
+    corners += [(1.0, 0.0, 0.0)] if p_end is None else [(p_end, q, 1.0)]
+    corners += [(p_end, q_end, 1.0)] if p_end is not None and q_end is not None else []
+    corners += [(0.0, 1.0, 0.0)] if q_end is None else [(p, q_end, 1.0)]
+    return [np.array([corners[0], a, b]) for a, b in pairwise(corners[1:])]
+
+
+def prove_selection(
+    said: dict[str, Any], maps: list[Any], folds: list[Fold], faults: list[str], progress: Any
+) -> SelectionCertificate:
+    """The report, from the certificates of the maps and, if there are no faults, their folds."""
+    costs, score, bound, n = (float(said["costs"][0]), float(said["costs"][1])), np.nan, np.inf, 0
+    if not faults:
+        scores = Scores(folds, said["scoring"])
+        here = np.array([(*costs, 1.0)] * 3)
+        score, _ = scores.highest(here, scores.meeting(here, scores.all_facets()))
+        if not abs(score - said["best_score"]) <= EQUAL:
+            faults.append(f"the score at costs {costs} is {score:.9g}, not {said['best_score']:.9g}")
+        n, more = prove_bound(scores, _triangles(said["region"]), said["upper_bound"], progress)
+        faults += more
+        bound = said["upper_bound"] if not more else np.inf
+    return SelectionCertificate(
+        ok=not faults,
+        best_score=score,
+        costs=costs,
+        upper_bound=bound,
+        gap=max(found.gap for found in maps),
+        largest_costs=min(found.largest_costs for found in maps),
+        n_triangles=n,
+        n_facets=[found.n_facets for found in maps],
+        faults=faults,
+    )

@@ -144,8 +144,11 @@ class Single:
         trials = self._outside(states, c)
         solved = [self._best(states, tried, corner) for tried, corner in zip(trials, corners, strict=True)]
         alpha, beta = (np.array([getattr(found, name) for found in solved]) for name in ("alpha", "beta"))
-        models = self.solver.exactly(alpha, beta, c, state != INSIDE)
-        return self._found(models, c, state, vertex[[corner.number for corner in corners]])
+        vertices = vertex[[corner.number for corner in corners]]
+        found = self._found(self.solver.exactly(alpha, beta, c, state != INSIDE), c, state, vertices)
+        if isinstance(self.solver, GramModels) and not found.is_good(ENOUGH):  # the weights of alpha as it is in its box
+            found = better(found, self._found(self.solver.exactly(alpha, alpha, c, state != INSIDE), c, state, vertices))
+        return found
 
     def _found(self, models: Models, c: Floats, state: States, vertex: Ints) -> Found:
         whole = Corners(np.arange(len(c)), np.zeros(1, dtype=np.intp), np.array([len(c)]), c[:, 2])
