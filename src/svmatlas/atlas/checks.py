@@ -59,6 +59,8 @@ def validate_store(store: AtlasStore, n_costs: int, random_state: Any, progress:
         n_refined=0,
         n_zero=0,
         n_exact=0,
+        rows=next((report.rows for report in reports), "given"),
+        n_user_costs=sum(report.n_user_costs for report in reports),
         faults=faults[:MOST],
     )
 
