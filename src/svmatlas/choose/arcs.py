@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.data.problem import Problem
-from svmatlas.engine.arena import crossed
+from svmatlas.engine.arena import cross
+from svmatlas.engine.compiled import entry
 from svmatlas.engine.workspace import INSIDE
 from svmatlas.models.walk import Walker, tidy
 from svmatlas.support.stopping import Limit
@@ -70,10 +71,16 @@ class Knots(NamedTuple):
 
     def state_at(self, n_events: int) -> States:
         """The partition after the first events from the highest ratio down."""
-        state = self.state
-        for code in self.code[:n_events].tolist():
-            state = crossed(state, code)
+        state = self.state.copy()
+        _cross_all(state, self.code[:n_events])
         return state
+
+
+@entry
+def _cross_all(state, code):
+    """Cross some events of a partition, which is changed."""
+    for k in range(code.size):
+        cross(state, code[k])
 
 
 class ArcWalker:
