@@ -9,10 +9,10 @@ A box of costs has a bound: no costs in it score higher. At first it is the best
 - when it is explored: the map of each fold in it is made, and its cells are searched (overlay.py, search.py). That is exact.
 
 Arcs and corners have scores of their own, and so have the cells: the best of them is the *incumbent*. A box whose bound
-is below it is dropped. Eleven steps in twelve are of patches, as long as these can lower the bound. Boxes are taken in turn from
-two ends: the one with the highest bound, so that the bound falls, and the one with the best known score, so that the incumbent
-rises. A box is explored rather than halved if it has few facets. Boxes that reach an axis or infinity have few, whatever the
-data, and no corners: they are explored as they are.
+is below it is dropped. Most steps are of patches, as long as these can lower the bound. Boxes are taken in turn from two ends:
+the one with the highest bound, so that the bound falls, and the one with the best known score, so that the incumbent rises. A
+box is explored rather than halved if it has few facets. Boxes that reach an axis or infinity have few, whatever the data, and
+no corners: they are explored as they are.
 """
 
 from __future__ import annotations
