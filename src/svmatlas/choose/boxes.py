@@ -28,7 +28,6 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.atlas.explore import count_jobs
 from svmatlas.choose.arcs import ArcWalker
 from svmatlas.choose.arrangement import EQUAL, Box, Judge
 from svmatlas.choose.ball import decide
@@ -44,7 +43,7 @@ from svmatlas.choose.strips import Rows
 from svmatlas.data.problem import Bounds, make_region
 from svmatlas.support.progress import show
 from svmatlas.support.stopping import Limit, Stopped
-from svmatlas.support.threads import limit_blas, make_pool
+from svmatlas.support.threads import make_workers
 
 Floats = npt.NDArray[np.float64]
 
@@ -301,7 +300,8 @@ class BoxSearch:
 
     def _explore(self, box: CostBox, limit: Limit) -> None:
         """Search the cells of a box. Stopped if there is no time; its bound may have fallen then."""
-        tiles = list(self.pool.map(lambda fold: fold.explore(box.bounds, limit), self.folds))
+        n_folds = len(self.folds)
+        tiles = list(self.pool.map(FoldMap.explore, self.folds, n_folds * [box.bounds], n_folds * [limit]))
         folds = self.folds
         if box.nodes:
             near = zip(self.folds, self.solvers, box.nodes[0].corners, strict=True)
@@ -453,7 +453,7 @@ def find_any_time(
     """The best cells that are found in a time, or up to a tolerance. Stopped if no costs at all were looked at."""
     check_scorable(folds, score)
     maps = [make_fold(folds, k, score, model, bounds, limit) for k in range(len(folds.splits))]
-    with make_pool(count_jobs(n_jobs)) as pool, limit_blas():
+    with make_workers(n_jobs) as pool:
         work = BoxSearch(maps, make_judge(score, maps), bounds, pool, bar)
         work.run(limit.within(limit.left - min(LAST, LAST_SHARE * limit.left)) if limit.finite else limit, tolerance)
     if work.best.score == -np.inf:

@@ -213,10 +213,10 @@ class PatchSearch:
         if not low < high:
             return
         below, above = ([knots.piece(low, high) for knots in one] for one in arcs)
-        more, edges = _grid(low, high, patch.level), _edges(low, high)
+        more, edges, side = _grid(low, high, patch.level), _edges(low, high), patch.side
 
         def count_possible(lower: Knots, upper: Knots, unit: float, rows: Rows) -> Possible:
-            return possible_counts(lower, upper, more, edges, patch.side, unit, rows)
+            return possible_counts(lower, upper, more, edges, side, unit, rows)
 
         parts = list(self.pool.map(count_possible, below, above, self.units, patch.rows))
         value = _highest(upper_profile(parts, self.judge), edges)

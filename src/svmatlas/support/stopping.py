@@ -58,6 +58,10 @@ class Limit:
         self.note = note or _Note()
         self.answered = False  # has Ctrl-C been answered, by a result?
 
+    def __reduce__(self) -> tuple[type[Limit], tuple[float]]:
+        """In another process, with a clock of its own: the seconds that are left."""
+        return Limit, (self.left,)
+
     @property
     def interrupted(self) -> bool:
         """Whether Ctrl-C was pressed."""

@@ -1,13 +1,15 @@
-"""Pools of threads: the kernels release the GIL."""
+"""Pools of threads: the kernels release the GIL. And the workers of joblib."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
+from joblib import Parallel, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController  # which scikit-learn brings along
 
 T = TypeVar("T")
@@ -32,6 +34,27 @@ def make_pool(n_jobs: int) -> Iterator[Executor]:
         yield _Inline()
         return
     with limit_blas(), ThreadPoolExecutor(n_jobs) as pool:
+        yield pool
+
+
+class _Joblib(Executor):
+    """The workers of the joblib backend that the user has set: threads, processes or a cluster."""
+
+    def map(
+        self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
+    ) -> Iterator[T]:
+        """What a function makes of some arguments, in order."""
+        return iter(Parallel()(delayed(fn)(*arguments) for arguments in zip(*iterables, strict=True)))
+
+
+@contextmanager
+def make_workers(n_jobs: int | None) -> Iterator[Executor]:
+    """So many threads; if the user does not say, the workers of ``joblib.parallel_config``, one by default."""
+    if n_jobs is None and get_active_backend()[1] != 1:
+        with limit_blas():
+            yield _Joblib()
+        return
+    with limit_blas(), make_pool(1 if n_jobs is None else int(effective_n_jobs(n_jobs))) as pool:
         yield pool
 
 
