@@ -249,7 +249,7 @@ def _go_on(manifest: Manifest, n_jobs: int | None, max_facets: float, limit: Lim
     store = AtlasStore(manifest, problem, start)
     if not manifest.finished:
         manifest.add({"begun": round(time.time(), 3)})
-        surveyor = Surveyor(problem, store.region)
+        surveyor = Surveyor(problem, store.region, frugal=True)
         if manifest.cuts is None:
             manifest.take_cuts(_find_cuts(surveyor, limit))
         with _bar(progress, manifest) as show:

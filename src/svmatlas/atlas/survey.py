@@ -56,6 +56,9 @@ FEWEST = 5
 ROOM = 2**27
 """Bytes for the facets of a tile; one that needs more is cut."""
 
+FRUGAL = 8
+"""So much smaller they are where memory is short: two threads then stay below 1 GiB with all that they load."""
+
 FEW = 96
 """With no more points than this one tile is all of the region."""
 
@@ -221,9 +224,10 @@ def costs_of(problem: Problem, corners: Floats) -> Floats:
 class Surveyor:
     """Explores a region tile by tile."""
 
-    def __init__(self, problem: Problem, bounds: Bounds, betas: bool = False) -> None:
+    def __init__(self, problem: Problem, bounds: Bounds, betas: bool = False, frugal: bool = False) -> None:
         self.problem = problem
         self.bounds = bounds
+        self.room = ROOM // FRUGAL if frugal else ROOM
         self.words = make_words(problem.n_points, np.random.default_rng(problem.seed))
         self.region = make_region(bounds, problem.cost_exponent)
         self.engine = Engine(problem.data, self.words, betas)
@@ -351,7 +355,7 @@ class Surveyor:
         """Number of facets that a tile may have."""
         # One facet in eight waits, with its partition and pull
         size = n_candidates // 8 + 6 * self.problem.data.rows.shape[1] + 400
-        return int(np.clip(ROOM // size, 512, 2**18)) << (2 * max(0, depth - DEEPEST))
+        return int(np.clip(self.room // size, 512, 2**18)) << (2 * max(0, depth - DEEPEST))
 
     def _most_promising(self, waiting: list[tuple[Bounds, int]]) -> int:
         """Which of the next tiles may have most facets, by those on its sides as far as they are known: to be explored next.
