@@ -65,7 +65,7 @@ def cluster(folder):
     """A scheduler and two workers on this machine, each a process of its own."""
     from distributed import Client, LocalCluster
 
-    workers = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, local_directory=str(folder))
+    workers = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", local_directory=str(folder))
     client = Client(workers)
     client.run(lambda: svmatlas.explore(*gaussian(200, 3)))  # loads the kernels
     return client

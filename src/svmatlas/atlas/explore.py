@@ -118,8 +118,8 @@ def explore(
         The label of the positive class, with cost C+. Default: the larger one in sorted order.
 
     store : str or path-like, optional
-        A folder in which the map is built up, tile by tile, for maps that are larger than memory or take long. If the
-        folder holds a part of the same map, the exploration goes on there.
+        A folder in which the map is built up, tile by tile, for maps that are larger than memory or take long; see
+        :doc:`large`. If the folder holds a part of the same map, the exploration goes on there.
 
     Returns
     -------

@@ -48,6 +48,9 @@ CACHE = 2**28
 NOT_COUNTED = {"n_refined": 0, "n_zero": 0, "n_exact": 0}
 """Files of tiles do not say how often doubles did not decide."""
 
+AT_ONCE = 512
+"""Costs that are asked of a tile at once: some (512, N) arrays."""
+
 OVERHEAD = 2
 """Bytes of a tile in the cache for each byte of its arrays: the tree of its middles, and neighbours."""
 
@@ -301,7 +304,8 @@ class AtlasStore:
             if k == self._index.tile.size or self._index.tile[k] != number[group[0]]:
                 a, b = p[group[0]], q[group[0]]
                 raise ValueError(f"costs ({a:g}, {b:g}) are in a tile of this partial map that is not done")
-            yield k, group
+            for first in range(0, group.size, AT_ONCE):
+                yield k, group[first : first + AT_ONCE]
 
     # Tiles
 
