@@ -44,6 +44,7 @@ def is_singular(case):
         return False
     scale = {"gamma": case.arguments.get("gamma", 1.0 / (case.X.shape[1] * case.X.var()))}
     gram = rbf_kernel(case.X, **scale) if case.arguments["kernel"] == "rbf" else polynomial_kernel(case.X, coef0=0.0, **scale)
+    gram = gram + case.arguments["bias"] ** 2
     sizes = np.linalg.eigvalsh(gram / np.sqrt(np.outer(np.diag(gram), np.diag(gram))))
     return bool(sizes[0] < SINGULAR * sizes[-1])
 

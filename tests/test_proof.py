@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
+import subprocess
+import sys
 import zipfile
 from collections import Counter
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -148,6 +152,25 @@ def test_sums_are_exact():
     terms = split_products(a, b).reshape(5, -1)
     both = np.concatenate([terms, -terms[:, ::-1], np.full((5, 1), 1e-30)], axis=1)
     assert np.all(exact_sums(both) == 1e-30)
+
+
+def test_the_checker_needs_numpy_alone(tmp_path):
+    """Its folder, put anywhere, checks a map; nothing else of the package and no other library is imported."""
+    X, y = cases.gaussian(5, 5, 2, 1.0)
+    svmatlas.explore(X, y).save(tmp_path / "map.atlas")
+    np.savez(tmp_path / "data.npz", X=X, y=y)
+    shutil.copytree(Path(svmatlas.__file__).parent / "proof", tmp_path / "svmatlas" / "proof")
+    (tmp_path / "svmatlas" / "__init__.py").touch()
+    program = """
+import sys, numpy
+sys.path.insert(0, ".")
+from svmatlas.proof.certify import certify
+data = numpy.load("data.npz")
+assert certify("map.atlas", data["X"], data["y"]).ok
+assert not {"scipy", "numba", "sklearn", "joblib"} & set(sys.modules)
+assert all(name.startswith("svmatlas.proof") for name in sys.modules if name.startswith("svmatlas."))
+"""
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -320,6 +343,15 @@ def test_wrong_claims_of_a_selection_are_refused(chosen):
     assert not svmatlas.certify(path, X + 1e-9, y).ok
     with pytest.raises(svmatlas.ProofError, match="give X and y"):
         svmatlas.certify(path)
+
+
+def test_the_commands_of_a_selection(tmp_path, capsys):
+    X, y = cases.gaussian(8, 8, 2, 1.0)
+    data, proof = tmp_path / "data.npz", tmp_path / "chosen.proof"
+    np.savez(data, X=X, y=y)
+    assert main(["select", str(data), "--cv", "2", "--proof", str(proof), "--quiet"]) == 0
+    assert main(["certify", str(proof), "--data", str(data)]) == 0
+    assert "certified: a selection, 2 folds" in capsys.readouterr().out
 
 
 def test_a_proof_that_cannot_be_is_refused_before_the_search(tmp_path):

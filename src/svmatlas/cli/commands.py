@@ -174,7 +174,7 @@ def _select(arguments: argparse.Namespace) -> int:
             groups=None if arguments.groups is None else table.aside[-1], rule=arguments.rule,
             preprocessor=_scaler(table) if arguments.standardize else None, region=_pairs(arguments.region),
             time_budget=arguments.time_budget, tolerance=arguments.tolerance, threshold=arguments.threshold,
-            n_jobs=arguments.jobs, progress=_progress(arguments), **_model(arguments, table),
+            n_jobs=arguments.jobs, progress=_progress(arguments), proof=arguments.proof, **_model(arguments, table),
         )  # fmt: skip
     facts = {
         "scoring": arguments.scoring, "best_score": selection.best_score, "score": selection.score,

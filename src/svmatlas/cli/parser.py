@@ -160,6 +160,7 @@ def _add_select(command: argparse.ArgumentParser) -> None:
         "--threshold", choices=["tuned"], help="tuned: choose the decision threshold, too, on the held-out rows (default: 0)"
     )
     command.add_argument("--groups", metavar="COL", help="column of groups: no group is in training and held-out rows at once")
+    command.add_argument("--proof", metavar="FILE", help="write a proof of the score and the bound, for certify --data")
 
 
 def _add_estimate(command: argparse.ArgumentParser) -> None:

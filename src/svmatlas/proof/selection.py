@@ -43,14 +43,18 @@ NOTHING = 2.0**-40
 rows on the boundary."""
 
 APART = 2.0**-44
-"""A triangle is outside a facet if it is by this, relative to terms: some roundings of a product of three numbers."""
+"""A triangle is outside a facet if it reaches into it by no more than this, relative to terms: some roundings of a product of
+three numbers, and less than the width of cells that are looked at."""
 
 EQUAL = 1e-12
 """Scores are means of ratios of counts: they differ by more, or are equal."""
 
-NARROWEST = 2.0**-44
-"""Length of an edge of a triangle, of coordinates that add up to 1, that is not cut any more. Cells that are so narrow are not
-part of a selection."""
+NARROWEST = 2.0**-40
+"""Relative difference of costs between the ends of an edge that is not cut any more. Cells that are so narrow are not part of
+a selection."""
+
+NEAR = 2.0**-34
+"""Relative size of the triangle around the recommended costs in which the score is what it is claimed to be."""
 
 MOST_TRIANGLES = 2**16
 """Triangles, some minutes, after which no more are cut."""
@@ -202,18 +206,18 @@ class Fold:
         return np.asarray(triangle * [self.unit, self.unit, 1.0])
 
     def meeting(self, facets: Ints, triangle: Floats) -> Ints:
-        """Which of some facets may have costs in common with a triangle: there is no line between them."""
+        """Which of some facets have more than an edge or a corner in common with a triangle: there is no line between them."""
         if facets.size == 0:
             return facets
         c = self.scaled(triangle)
         sizes = self.at[facets + 1] - self.at[facets]
         first = np.cumsum(sizes) - sizes
         place = np.arange(int(sizes.sum())) - np.repeat(first - self.at[facets], sizes)
-        behind = np.all(self.lines[place] @ c.T < -APART * (self.line_size[place] @ c.T), axis=1)
+        behind = np.all(self.lines[place] @ c.T <= APART * (self.line_size[place] @ c.T), axis=1)
         out = np.logical_or.reduceat(behind, first)
         sides, side_size = np.cross(c, c[[1, 2, 0]]), _cross_size(c, c[[1, 2, 0]])
         vertices = self.vertices[self.corner[place]]
-        beside = vertices @ sides.T < -APART * (vertices @ side_size.T)
+        beside = vertices @ sides.T <= APART * (vertices @ side_size.T)
         out |= np.any(np.logical_and.reduceat(beside, first, axis=0), axis=1)
         return facets[~out]
 
@@ -310,9 +314,11 @@ def _halves(triangle: Floats, differ: Ints, unit: float) -> list[Floats]:
     """Two halves of a triangle, cut where most rows differ between two corners, or else along the longest edge."""
     c = triangle / [unit, unit, 1.0]
     c = c / c.sum(axis=1, keepdims=True)
-    length = np.linalg.norm(c - c[[1, 2, 0]], axis=1)
-    k = int(np.lexsort([length, np.where(length < NARROWEST, -1, differ)])[-1])
-    if length[k] < NARROWEST:
+    after = c[[1, 2, 0]]
+    length, size = np.linalg.norm(c - after, axis=1), _cross_size(c, after)
+    apart = np.divide(np.abs(np.cross(c, after)), size, out=np.zeros_like(size), where=size > 0).max(axis=1)
+    k = int(np.lexsort([length, np.where(apart < NARROWEST, 0, differ)])[-1])
+    if max(apart[k] if differ[k] else 0.0, length[k]) < NARROWEST:
         return []
     middle = (c[k] + c[(k + 1) % 3]) / 2 * [unit, unit, 1.0]
     first, second = triangle.copy(), triangle.copy()
@@ -337,7 +343,8 @@ def prove_selection(
     costs, score, bound, n = (float(said["costs"][0]), float(said["costs"][1])), np.nan, np.inf, 0
     if not faults:
         scores = Scores(folds, said["scoring"])
-        here = np.array([(*costs, 1.0)] * 3)
+        (a, b), (c, d) = ((cost * (1 - NEAR), cost * (1 + NEAR)) for cost in costs)
+        here = np.array([(a, c, 1.0), (b, c, 1.0), (costs[0], d, 1.0)])
         score, _ = scores.highest(here, scores.meeting(here, scores.all_facets()))
         if not abs(score - said["best_score"]) <= EQUAL:
             faults.append(f"the score at costs {costs} is {score:.9g}, not {said['best_score']:.9g}")
