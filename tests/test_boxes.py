@@ -202,8 +202,7 @@ def test_at_every_moment_the_truth_is_between_score_and_bound(seed, n, d, tied, 
     assert [cell.at_edge for cell in selection.cells] == [cell.at_edge for cell in whole.cells]
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("steps", [1, 30])
+@pytest.mark.parametrize(("name", "steps"), [("plain", 1), ("tied", 1), *((name, 30) for name in CASES)])
 def test_what_was_found_in_time_is_true(name, steps):
     X, y = CASES[name]()
     y = np.asarray(y).astype(int)
@@ -216,6 +215,30 @@ def test_what_was_found_in_time_is_true(name, steps):
     assert part.cell.contains(part.C_pos, part.C_neg)
     assert part.score_at(part.C_pos, part.C_neg) == pytest.approx(part.best_score, abs=1e-12)
     assert part.score_at(0.37, 0.21) == pytest.approx(svmatlas.select(X, y, cv=3).score_at(0.37, 0.21), abs=1e-12)
+
+
+def one_hot(n, sizes, seed):
+    rng = np.random.default_rng(seed)
+    X = np.concatenate([np.eye(k)[rng.integers(0, k, n)] for k in sizes], axis=1)
+    value = X @ rng.normal(size=X.shape[1]) + rng.normal(size=n)
+    return X, (value > np.quantile(value, 0.7)).astype(int)
+
+
+HOSTILE = {
+    "one-hot": lambda: one_hot(90, (3, 4, 2), 1),
+    "offset": lambda: (noisy(90, 3, 2)[0] + 100.0, noisy(90, 3, 2)[1]),
+    "wide": lambda: noisy(40, 120, 3),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_after_some_steps_no_grid_is_better(name):
+    """These steps take less time than the fits of a grid of exact models."""
+    X, y = HOSTILE[name]()
+    with Watched(40):
+        found = svmatlas.select(X, y, cv=3, time_budget=1000.0)
+    costs = np.logspace(-3, 3, 6)
+    assert found.best_score >= found.score_at(*(axis.ravel() for axis in np.meshgrid(costs, costs))).max() - 1e-12
 
 
 def test_a_tolerance_ends_the_search_and_is_kept():

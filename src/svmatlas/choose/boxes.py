@@ -40,7 +40,10 @@ from svmatlas.choose.patches import Patch, PatchSearch
 from svmatlas.choose.scoring import Score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
 from svmatlas.choose.strips import Rows
-from svmatlas.data.problem import Bounds, make_region
+from svmatlas.data.problem import Bounds, Problem, make_region
+from svmatlas.engine.tile import EngineError
+from svmatlas.engine.workspace import INSIDE
+from svmatlas.models.walk import Walker
 from svmatlas.support.progress import show
 from svmatlas.support.stopping import Limit, Stopped
 from svmatlas.support.threads import make_workers
@@ -50,8 +53,11 @@ Floats = npt.NDArray[np.float64]
 STEP = 10.0
 """Ratio of the costs at the two ends of the first boxes."""
 
-LARGE = 2.0**12
-"""Largest costs of the first boxes, in units of the data: beyond, facets are few."""
+LARGE, FURTHEST = 2.0**12, 2.0**40
+"""The largest costs of the first boxes, in units of the data, are between these..."""
+
+BEYOND = 4.0
+"""...and, if they can, so many times those of the last event on the ray of equal costs: beyond, facets are few."""
 
 SHIFT = (1.0371, 1.1093)
 """Factors on the costs of the first boxes, and..."""
@@ -151,7 +157,7 @@ class Explored(NamedTuple):
 class BoxSearch:
     """The search; ``best`` never falls and ``upper`` never rises."""
 
-    def __init__(self, folds: list[FoldMap], judge: Judge, bounds: Bounds, pool: Executor, bar: Any) -> None:
+    def __init__(self, folds: list[FoldMap], judge: Judge, bounds: Bounds, pool: Executor, bar: Any, limit: Limit) -> None:
         self.folds, self.judge, self.bounds, self.pool, self.bar = folds, judge, bounds, pool, bar
         self.solvers = [Solver(fold.holdout.problem, fold.holdout.rows[fold.first]) for fold in folds]
         self.squares = [np.sum(solver.rows**2, axis=1) for solver in self.solvers]
@@ -165,7 +171,8 @@ class BoxSearch:
         self.tickets = count()
         self.by_bound: list[tuple[float, int, int, CostBox]] = []
         self.by_score: list[tuple[float, float, int, CostBox]] = []
-        edges = [_edges(bound, self._small(axis), self._large(), SHIFT[axis]) for axis, bound in enumerate(bounds)]
+        large = self._large(limit)
+        edges = [_edges(bound, self._small(axis), large, SHIFT[axis]) for axis, bound in enumerate(bounds)]
         for box in _first_boxes(edges, perfect):
             self._push(box)
         walkers = [ArcWalker(solver.problem) for solver in self.solvers]
@@ -393,8 +400,11 @@ class BoxSearch:
             found.append(0.4 / max(pull, np.finfo(float).tiny) * _unit(solver))
         return float(min(found))
 
-    def _large(self) -> float:
-        return LARGE * max(_unit(solver) for solver in self.solvers)
+    def _large(self, limit: Limit) -> float:
+        """Costs beyond which facets are few: some times those of the last events on a ray."""
+        ends = list(self.pool.map(_last_event, [solver.problem for solver in self.solvers], len(self.solvers) * [limit]))
+        sizes = [np.clip(BEYOND * end, LARGE, FURTHEST) for end in ends]
+        return float(max(size * _unit(solver) for size, solver in zip(sizes, self.solvers, strict=True)))
 
 
 def _first_boxes(edges: list[list[float]], upper: float) -> Iterator[CostBox]:
@@ -411,6 +421,17 @@ def _sizes(edges: list[list[float]]) -> tuple[float, float]:
     inner = [[cost for cost in edge if 0 < cost < np.inf] for edge in edges]
     ends = [end for end in inner if end]
     return (min(end[0] for end in ends), max(end[-1] for end in ends)) if ends else (1.0, 1.0)
+
+
+def _last_event(problem: Problem, limit: Limit) -> float:
+    """The costs of the last event on the ray of equal costs, in units of the data; 0 if the walk ends before it knows."""
+    walker = Walker(problem, np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]]), limit)
+    last = 0.0
+    with suppress(EngineError, ValueError, Stopped):
+        for steps in walker.follow(np.full(problem.n_points, INSIDE, dtype=np.int8), 0, 1, rough=True):
+            if steps.code.size:
+                last = float(steps.corner[-1, 0] / max(steps.corner[-1, 2], np.finfo(float).tiny))
+    return last
 
 
 def _unit(solver: Solver) -> float:
@@ -454,7 +475,7 @@ def find_any_time(
     check_scorable(folds, score)
     maps = [make_fold(folds, k, score, model, bounds, limit) for k in range(len(folds.splits))]
     with make_workers(n_jobs) as pool:
-        work = BoxSearch(maps, make_judge(score, maps), bounds, pool, bar)
+        work = BoxSearch(maps, make_judge(score, maps), bounds, pool, bar, limit)
         work.run(limit.within(limit.left - min(LAST, LAST_SHARE * limit.left)) if limit.finite else limit, tolerance)
     if work.best.score == -np.inf:
         raise Stopped
