@@ -54,7 +54,18 @@ def find_cuts(problem: Problem, whole: Region, tile: Bounds, mesh: Mesh) -> Cuts
     vertex = np.zeros(len(mesh.vertices), dtype=bool)
     vertex[mesh.edge_vertices[edge].ravel()] = True
     corner = (np.count_nonzero(mesh.vertices, axis=1) == 1) | (vertex & (mesh.vertices[:, 2] == 0.0))
+    corner[_far_corners(mesh, make_region(tile, problem.cost_exponent))] = True
     return Cuts(name, edge, vertex, corner, np.unique(mesh.edge_facets[edge, 0]))
+
+
+def _far_corners(mesh: Mesh, region: Region) -> Ints:
+    """Vertices where two sides of a tile meet at infinity. Where ties end there, too, they may be stored beside it."""
+    found = [np.empty(0, dtype=np.intp)]
+    ends = [np.unique(mesh.edge_vertices[mesh.edge_code == -1 - side]) for side in range(len(region.sides))]
+    for side, corner in enumerate(region.corners):
+        if corner[2] == 0.0:
+            found.append(np.intersect1d(ends[side], ends[(side + 1) % len(ends)]))
+    return np.concatenate(found)
 
 
 def count(mesh: Mesh, cuts: Cuts, n_pieces: int) -> Summary:
