@@ -18,6 +18,9 @@ SCORES = {"balanced_accuracy": "balanced accuracy", "f1": "F1", "money": "money,
 ROPE = 0.01
 """Differences of balanced accuracy up to this are of no practical meaning."""
 
+LEAST = 10
+"""Sets below which methods are not compared."""
+
 REGIONS = "results", "search", "pairs"
 
 
@@ -97,7 +100,16 @@ def compare(found, one, other):
 
 
 def pairs_table(found, methods):
-    lines = ["| | against | better : worse by more than 0.01, of | Wilcoxon | better | equal | worse |", "|---" * 7 + "|"]
+    n_sets = len({name for name, _ in found})
+    if n_sets < LEAST:
+        return [f"With {n_sets} sets nothing can be said: there is no comparison below {LEAST}."]
+    draw(found, methods)
+    lines = [
+        "![All pairs of methods](study.png)",
+        "",
+        "| | against | better : worse by more than 0.01, of | Wilcoxon | better | equal | worse |",
+        "|---" * 7 + "|",
+    ]
     ours = [name for name in methods if name.startswith(("select", "balanced line"))]
     others = [name for name in methods if name not in ours]
     for one in ours:
@@ -139,7 +151,6 @@ def main():
         head, rest = page.split(begin)
         page = head + begin + "\n" + "\n".join(lines) + "\n\n" + end + rest.split(end, 1)[1]
     PAGE.write_text(page)
-    draw(found, methods)
 
 
 if __name__ == "__main__":
