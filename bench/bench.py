@@ -649,6 +649,7 @@ def run_any_time(n, d):
     values = np.logspace(-3, 3, 20)
     seconds = sample_grid(X, y, values)
     trace = Trace((0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0), seconds)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have turned off
     select_module.make_bar, kept = lambda unit: trace, select_module.make_bar
     found = svmatlas.select(X, y, cv=5, time_budget=100 * seconds, progress=True)
     select_module.make_bar = kept
