@@ -272,9 +272,9 @@ def shares(scale):
 
 
 def mixed_shares(scale):
-    """The same with so many sums of the three columns that there are more columns than rows."""
+    """The same with so many sums of the three columns that rows are factored, and lose digits."""
     X, y = shares(scale)
-    return np.hstack([X, X[:, :3] @ np.random.default_rng(0).normal(size=(3, 66))]), y
+    return np.hstack([X, X[:, :3] @ np.random.default_rng(0).normal(size=(3, 1100))]), y
 
 
 def test_an_inaccurate_model_comes_with_a_warning(gap):

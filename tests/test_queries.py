@@ -189,6 +189,7 @@ def test_rows_of_zeros_alone_at_any_costs():
 # Partial maps
 
 
+@pytest.mark.filterwarnings("ignore:region:svmatlas.AccuracyWarning")
 @pytest.mark.parametrize("data", ["generic", "tied"])
 @pytest.mark.parametrize("width", [1e-15, 1e-13, 1e-11, 1e-3])
 def test_thin_partial_maps_know_what_they_do_not_know(data, width, gap):
@@ -212,6 +213,7 @@ def test_thin_partial_maps_know_what_they_do_not_know(data, width, gap):
     assert 0 < told < 30
 
 
+@pytest.mark.filterwarnings("ignore:region:svmatlas.AccuracyWarning")
 def test_a_partial_map_of_ties_alone(gap):
     X, y = np.array([[1.0], [2.0], [0.0], [1.0], [2.0]]), np.array([0, 1, 0, 1, 0])
     atlas = svmatlas.explore(X, y, region=((1, 1 + 1e-13), (1e-3, 1e3)), start=(1, 1), max_facets=1)

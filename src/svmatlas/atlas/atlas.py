@@ -306,7 +306,7 @@ class Atlas:
         alpha = np.empty((p.size, self._problem.point.size))
         c = self._problem.homogeneous(p[finite], q[finite])
         solution = self._solve(c)
-        warn_if_inaccurate(user_gaps(self._problem, solution, c), p[finite], q[finite])
+        warn_if_inaccurate(user_gaps(self._problem, solution, c), p[finite], q[finite], self._problem.features.linear)
         alpha[finite] = self._problem.spread_alpha(solution.share, p[finite], q[finite])
         for k in np.flatnonzero(~finite):
             alpha[k] = self._problem.row_alpha(self._far(p[k], q[k]).alpha[None], p[k : k + 1], q[k : k + 1])[0]
@@ -447,7 +447,7 @@ class Atlas:
         c = self._problem.homogeneous(p, q)
         solution = self._solve(c)
         weights = self._problem.report(solution.beta, solution.lossless)
-        warn_if_inaccurate(user_gaps(self._problem, solution, c, weights), p, q)
+        warn_if_inaccurate(user_gaps(self._problem, solution, c, weights), p, q, self._problem.features.linear)
         return weights
 
     def _far(self, p: float, q: float) -> LimitSolution:
@@ -458,7 +458,7 @@ class Atlas:
         if limit is None or (not self.complete and limit.violation > LOST):
             raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
         gap = max(limit.violation, self._gap_on_the_way(limit.facet, way.stops))
-        warn_if_inaccurate(np.array([gap]), np.array([p]), np.array([q]))
+        warn_if_inaccurate(np.array([gap]), np.array([p]), np.array([q]), self._problem.features.linear)
         return limit
 
     def _gap_on_the_way(self, piece: int, stops: Floats) -> float:

@@ -33,7 +33,7 @@ from svmatlas.engine.locate import NOWHERE
 from svmatlas.engine.maps import affine_maps
 from svmatlas.engine.mesh import Mesh
 from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Data, P, Region
-from svmatlas.models.gap import INACCURATE, user_gaps
+from svmatlas.models.gap import INACCURATE, INACCURATE_KERNEL, user_gaps
 from svmatlas.models.solve import Solution
 from svmatlas.support.progress import make_bar
 from svmatlas.support.stopping import Limit, stoppable
@@ -149,7 +149,7 @@ def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_j
         faults.append(f"facet {there} has a corner where none of its edges meet, by {moved:.1e}")
     if gap > GAP_TOLERANCE:
         faults.append(f"the duality gap at costs {at} is {gap:.1e}")
-    if own_gap > INACCURATE:
+    if own_gap > (INACCURATE if atlas._problem.features.linear else INACCURATE_KERNEL):
         faults.append(f"the duality gap at costs {own_at} on the given rows is {own_gap:.1e}: standardise the features")
     return Report(
         not faults, atlas.complete, coverage, _log_coverage(atlas), gap, own_gap, max(kkt, tied),

@@ -190,7 +190,9 @@ class BaseSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _checked(self) -> Self:
         """Itself, with a warning if it is inaccurate."""
-        warn_if_inaccurate(np.array([self.duality_gap_]), np.array([self.C_pos_]), np.array([self.C_neg_]))
+        warn_if_inaccurate(
+            np.array([self.duality_gap_]), np.array([self.C_pos_]), np.array([self.C_neg_]), self.kernel == "linear"
+        )
         return self
 
     def _gap(self, problem: Problem, solution: Solution, weights: tuple[Floats, ...]) -> float:

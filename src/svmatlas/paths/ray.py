@@ -141,7 +141,7 @@ class Path:
             solution, c = self._solve(values[part])
             shares.append(solution.share)
             gaps.append(user_gaps(self._problem, solution, c))
-        warn_if_inaccurate(np.concatenate(gaps), pos, neg)
+        warn_if_inaccurate(np.concatenate(gaps), pos, neg, self._problem.features.linear)
         alpha = self._problem.spread_alpha(np.concatenate(shares), pos, neg)
         return alpha[0] if scalar else alpha
 
@@ -179,7 +179,7 @@ class Path:
             solution, c = self._solve(values[part])
             parts.append(self._problem.report(solution.beta, solution.lossless))
             gaps.append(user_gaps(self._problem, solution, c, parts[-1]))
-        warn_if_inaccurate(np.concatenate(gaps), *self._line.costs(values))
+        warn_if_inaccurate(np.concatenate(gaps), *self._line.costs(values), self._problem.features.linear)
         return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True)), scalar
 
     def _batches(self, n: int) -> list[slice]:
