@@ -41,7 +41,7 @@ ENTRIES = 2**22
 
 
 class AccuracyWarning(UserWarning):
-    """A model whose relative duality gap on the given rows is above 1e-9 (1e-6 with a kernel), or a region where a map is not exact."""
+    """A model whose relative duality gap on the given rows is above 1e-9 (1e-6 with a kernel), or a map that is not exact."""
 
 
 def relative_gap(lack: Floats, apart: Floats, beta: Floats, held: Floats, bound: Floats) -> Floats:
