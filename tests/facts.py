@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 
 import svmatlas
-from svmatlas.atlas import survey
 from svmatlas.data.problem import DROPPED
-from svmatlas.engine import tile
 from svmatlas.engine.workspace import INSIDE
+from svmatlas.support.settings import SETTINGS
 
 ROUNDING = 1e-9
 """Distance of vertices, of largest entry 1, that are the same: each map has moved them by 1e-13 times the conditioning."""
@@ -154,11 +153,9 @@ def apart(a, b):
 
 def cut_finely(patch, events=4, many=8):
     """Many tiles, few candidates, and few points near home, also for small data."""
-    patch.setattr(tile, "NEIGHBOURS", 1)
-    patch.setattr(survey, "FEW", 4)
-    patch.setattr(survey, "MANY", many)
-    patch.setattr(survey, "MOST", 0.95)
-    patch.setattr(survey, "EVENTS", events)
+    values = {"near_points": 1, "one_tile_points": 4, "all_candidates_points": many, "most_candidates": 0.95}
+    for name, value in (values | {"events_per_tile": events}).items():
+        patch.setattr(SETTINGS, name, value)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -6,11 +6,15 @@ import numpy as np
 import pytest
 
 import svmatlas
-from svmatlas.atlas import survey
-from svmatlas.engine import predicates, tile
-from tests import tiny
+from svmatlas.data.problem import check_bounds, make_problem, make_region
+from svmatlas.engine import clipping, predicates, tile
+from svmatlas.engine.names import make_words
+from svmatlas.engine.workspace import INSIDE
+from svmatlas.support.settings import SETTINGS
+from tests import hostile, tiny
 from tests.canonical import canonical_map
-from tests.engine import gaussian
+from tests.engine import Exact, gaussian
+from tests.facts import assert_same, cut_finely
 from tests.test_canonical import BOX, assert_same_map, explore
 
 SMALL = [tiny.one_line, tiny.touching, tiny.exchange, tiny.whole_weights, tiny.both_labels]
@@ -68,14 +72,66 @@ def test_places_are_found():
         part.locate(1e6, 1e-6)
 
 
-def test_small_rooms_grow(monkeypatch):
-    """Room for four facets at first, and tiles of few events: the map is the same."""
-    X, y, *_ = gaussian(8, 2)
-    whole = svmatlas.explore(X, y)
-    monkeypatch.setattr(tile, "SMALL", 4)
-    monkeypatch.setattr(survey, "EVENTS", 6)
-    tiled = svmatlas.explore(X, y)
-    assert (tiled.n_facets, tiled.n_edges, tiled.n_vertices) == (whole.n_facets, whole.n_edges, whole.n_vertices)
+@pytest.mark.parametrize("case", [lambda: (*gaussian(9, 2)[:2],), lambda: table_of_categories(12)], ids=["gaussian", "table"])
+def test_how_the_work_is_divided_changes_nothing(case, monkeypatch):
+    """Many tiles, few candidates, room for four facets at first, few points in the ball, few starts of walks."""
+    X, y = case()
+    region = ((0.0, 4.0), (0.0, 4.0))
+    whole = svmatlas.explore(X, y, region=region)
+    cut_finely(monkeypatch)
+    for name, value in {"first_facets": 4, "walk_points": 2, "locate_starts": 3, "measure_bits": 64}.items():
+        monkeypatch.setattr(SETTINGS, name, value)
+    cut = svmatlas.explore(X, y, region=region)
+    assert_same(whole, cut, layers=False)
+    costs = np.random.default_rng(0).uniform(0.01, 4.0, (2, 20))
+    assert np.allclose(cut.coef(*costs), whole.coef(*costs), atol=1e-9)
+
+
+def table_of_categories(n, seed=1):
+    """A binary and a one-hot column, and one of small integers, unscaled."""
+    rng = np.random.default_rng(seed)
+    return np.column_stack([np.eye(2)[rng.integers(0, 2, n)], rng.integers(0, 2, n), 40 * rng.integers(0, 3, n)]), np.arange(
+        n
+    ) % 2
+
+
+def test_weights_at_corners():
+    """L beta at all corners of a tile, from the maps of their facets in Fractions."""
+    X, y, *_ = gaussian(7, 2, scale=1e4)
+    problem = make_problem(X, y, 1.0, None, 0)
+    region = make_region(check_bounds(((0.0, 2.0), (0.0, 2.0))), problem.cost_exponent)
+    start = np.full(problem.n_points, INSIDE, np.int8)
+    engine = tile.Engine(problem.data, make_words(problem.n_points, np.random.default_rng(0)), betas=True)
+    facets = engine.explore(region, start, tile.Frame(np.empty((0, 3)), np.arange(problem.n_points)), 10**4)
+    assert facets.outcome == clipping.CLOSED
+    for f, state in enumerate(facets.states(np.arange(facets.key.size))):
+        maps = np.array(Exact(problem.data, state).beta, dtype=float)
+        for v in facets.vertex[facets.at[f] : facets.at[f + 1]]:
+            true, got = facets.corner[v] @ maps, facets.beta[v]
+            assert np.linalg.norm(got - true) <= 1e-9 * np.linalg.norm(true) + 1e-12
+
+
+def test_the_lowest_facet_is_found():
+    """At vertices several facets hold the costs; the lowest is meant."""
+    atlas = explore(*tiny.lattice(), BOX)
+    for v, (p, q, l) in enumerate(atlas.vertices):
+        if l > 0:
+            around = [f for f in range(atlas.n_facets) if v in atlas.facet_vertices[atlas.facet_at[f] : atlas.facet_at[f + 1]]]
+            assert atlas.locate(p / l, q / l) == min(around)
+
+
+SEEDS = [
+    seed
+    for seed, case in ((seed, hostile.make(seed)) for seed in range(80))
+    if case.arguments["max_facets"] <= 10 and case.X.shape[1] < 10 and "kernel" not in case.arguments
+]
+"""Those that do not take long."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_hostile_rows(seed):
+    """Extreme scales, weights, costs and regions, and ties: what a partial map answers has no duality gap, or a warning."""
+    hostile.trial(seed)
 
 
 def test_a_path_from_facet_to_facet():
@@ -93,7 +149,7 @@ def test_neighbours_of_home(monkeypatch):
     X, y, *_ = gaussian(30, 2, seed=3)
     region = ((0.5, 0.8), (0.5, 0.8))
     whole = svmatlas.explore(X, y, region=region)
-    monkeypatch.setattr(tile, "NEIGHBOURS", 4)
+    monkeypatch.setattr(SETTINGS, "near_points", 4)
     few = svmatlas.explore(X, y, region=region)
     assert (few.n_facets, few.n_edges, few.n_vertices) == (whole.n_facets, whole.n_edges, whole.n_vertices)
 

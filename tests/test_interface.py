@@ -10,6 +10,7 @@ import pytest
 
 import svmatlas
 from svmatlas.atlas import survey
+from svmatlas.support.settings import SETTINGS
 from tests import cases
 
 X = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, -1.0], [0.5, 0.25], [3.0, 1.0]])
@@ -230,7 +231,8 @@ def test_time_budget():
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_interrupt_keeps_what_is_done(n_jobs, monkeypatch):
     A, y = cases.gaussian(75, 75, 3, 1.0)
-    monkeypatch.setattr(survey, "EVENTS", 24)  # a hundred tiles: far from done after three waits, however many each ends
+    # A hundred tiles: far from done after three waits, however many each ends
+    monkeypatch.setattr(SETTINGS, "events_per_tile", 24)
     wait, calls = survey.wait, iter(range(10**6))
 
     def interrupted(*arguments, **options):

@@ -21,6 +21,7 @@ from svmatlas.engine.lines import tabulate_margin as tabulate
 from svmatlas.engine.refinement import refine
 from svmatlas.engine.residues import solve_integer
 from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, make_space, make_task
+from svmatlas.support.settings import SETTINGS
 from tests import cases
 
 number = st.floats(-1e10, 1e10).filter(lambda v: v == 0 or abs(v) > 1e-100)
@@ -155,14 +156,14 @@ def measure(corners):
     return diameter, max(abs(dot(cross(a, b), c)) for a, b in edges for c in units)
 
 
-@pytest.mark.parametrize("bits", [64, exact.MEASURE_BITS])
+@pytest.mark.parametrize("bits", [64, SETTINGS.measure_bits])
 def test_ties_by_exact_arithmetic(bits, monkeypatch):
     """Facets are ties if less than a quarter is left of them with less jitter, by rationals; 64 bits are too few at first."""
     X, y = cases.lattice()
     atlas = svmatlas.explore(X[:12], y[:12])
     split, problem = atlas._canonical.split, ExactProblem(atlas._problem.data, atlas._region)
     mesh = split.mesh
-    monkeypatch.setattr(exact, "MEASURE_BITS", bits)
+    monkeypatch.setattr(SETTINGS, "measure_bits", bits)
     facets = np.arange(mesh.facet_layer.size)
     ties = []
     for f, state in zip(facets, split.states(facets), strict=True):

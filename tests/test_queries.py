@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 import svmatlas
 from svmatlas.engine import locate
+from svmatlas.support.settings import SETTINGS
 from tests import cases
 
 inf = np.inf
@@ -332,7 +333,7 @@ def test_facets_do_not_depend_on_where_a_walk_starts(monkeypatch):
     atlas = svmatlas.explore(X, y)
     costs = np.exp(np.random.default_rng(0).uniform(-8, 8, size=(2, 500)))
     facets = atlas.locate(*costs)
-    monkeypatch.setattr(locate, "STARTS", 3)
+    monkeypatch.setattr(SETTINGS, "locate_starts", 3)
     again = svmatlas.explore(X, y)
     assert again._locator.starts.size <= 3 < again._locator.true.size
     np.testing.assert_array_equal(again.locate(*costs), facets)

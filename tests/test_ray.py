@@ -13,6 +13,7 @@ import svmatlas
 from svmatlas.data.problem import make_problem
 from svmatlas.models import walk
 from svmatlas.paths.ray import state_at
+from svmatlas.support.settings import SETTINGS
 from tests import cases, reference
 from tests.conftest import relative_gap
 
@@ -260,7 +261,7 @@ def test_following_the_points_nearby_changes_nothing(ratio, decimals, monkeypatc
     A = A if decimals is None else np.round(A, decimals)
     paths = []
     for size in (32, 10**6):
-        monkeypatch.setattr(walk, "NEARBY", size)
+        monkeypatch.setattr(SETTINGS, "walk_points", size)
         paths.append(svmatlas.ray(A, y, ratio=ratio))
     np.testing.assert_array_equal(paths[0].events, paths[1].events)
     np.testing.assert_allclose(paths[0].breakpoints, paths[1].breakpoints, rtol=1e-10)

@@ -23,6 +23,7 @@ import svmatlas
 from svmatlas.atlas import survey
 from svmatlas.choose import scoring
 from svmatlas.support import stopping
+from svmatlas.support.settings import SETTINGS
 from tests import brute, selections
 
 REGION = ((0.01, 100.0), (0.01, 100.0))
@@ -280,8 +281,8 @@ def test_a_rule_of_the_user(easy):
 
 
 def cut_finely(monkeypatch, events=4):
-    monkeypatch.setattr(survey, "FEW", 4)
-    monkeypatch.setattr(survey, "EVENTS", events)
+    monkeypatch.setattr(SETTINGS, "one_tile_points", 4)
+    monkeypatch.setattr(SETTINGS, "events_per_tile", events)
 
 
 @pytest.mark.parametrize(("n", "region"), [(45, None), (60, ((0.01, 3.0), (0.02, np.inf)))])

@@ -18,6 +18,7 @@ from svmatlas.choose import overlay
 from svmatlas.engine.arena import TIE
 from svmatlas.engine.exact import ExactFacet, ExactProblem, solve_integer
 from svmatlas.support import stopping
+from svmatlas.support.settings import SETTINGS
 from svmatlas.support.stopping import Limit, Stopped, stoppable
 from tests import cases
 
@@ -273,7 +274,7 @@ def test_tiles_that_are_alike_by_chance_are_no_proof(monkeypatch):
     X, y = cases.gaussian(60, 60, 3, 1.0)
     found = [budget.Sample(800.0, 1.0, 0.0, m, whole=True) for m in (1, 2)]
     monkeypatch.setattr(stream, "samples", lambda *_: iter(found))
-    monkeypatch.setattr(survey, "EVENTS", 32)
+    monkeypatch.setattr(SETTINGS, "events_per_tile", 32)
     rough = svmatlas.estimate(X, y)
     assert rough.n_tiles > 10
     assert rough.error > 0.5

@@ -14,6 +14,7 @@ from svmatlas.engine.guess import approximate
 from svmatlas.engine.maps import affine_maps
 from svmatlas.engine.tile import EngineError, uncertain
 from svmatlas.models.walk import state_at
+from svmatlas.support.settings import SETTINGS
 from tests import cases
 from tests.facts import cut_finely
 
@@ -78,7 +79,7 @@ def test_tiles_of_a_region(region, monkeypatch):
 def test_a_tile_with_too_many_facets_is_cut_again(monkeypatch):
     X, y = cases.gaussian(40, 40, 3, 1.0)
     plain = svmatlas.explore(X, y)
-    monkeypatch.setattr(survey, "ROOM", 0)
+    monkeypatch.setattr(SETTINGS, "tile_bytes", 0)
     surveyor = survey.Surveyor(plain._problem, plain.region)
     assert isinstance(surveyor.explore(plain.region), list)
     assert plain.facet_layer.size > 1000
@@ -102,7 +103,7 @@ def test_threads_explore_in_one_piece(m, n, data):
 
 def test_the_tile_with_most_facets_on_its_sides_comes_next(monkeypatch):
     X, y = cases.gaussian(75, 75, 3, 1.0)
-    monkeypatch.setattr(survey, "EVENTS", 24)
+    monkeypatch.setattr(SETTINGS, "events_per_tile", 24)
     surveyor = survey.Surveyor(svmatlas.explore(X, y, max_facets=1)._problem, ((0.0, np.inf), (0.0, np.inf)))
     waiting = [(tile, 0) for tile in surveyor.cut((0.0, 0.0))]
     for tile, _ in waiting[:5]:
@@ -167,7 +168,7 @@ def test_no_frozen_point_moves(monkeypatch):
     facets = surveyor.explore(whole.region)
     frozen = np.setdiff1d(np.arange(900), facets.which)
     assert frozen.size > 300
-    monkeypatch.setattr(survey, "MANY", 10**6)
+    monkeypatch.setattr(SETTINGS, "all_candidates_points", 10**6)
     plain = svmatlas.explore(X, y, region=region)
     assert_same(whole, plain)
     states = plain._split_states(np.arange(plain._canonical.split.tie.size))
@@ -214,7 +215,7 @@ def test_points_near_home_are_enough(name, monkeypatch):
     X, y = {"tied": lambda: cases.gaussian(100, 100, 2, 3.0), **DATA}[name]()
     X, y = np.concatenate([X, X + 0.25]), np.concatenate([y, y])
     plain = svmatlas.explore(X, y, region=((1e-3, 1), (1e-3, 1)))
-    monkeypatch.setattr(tiles, "NEIGHBOURS", 2)
+    monkeypatch.setattr(SETTINGS, "near_points", 2)
     assert_same(svmatlas.explore(X, y, region=plain.region), plain)
 
 
@@ -240,7 +241,7 @@ def _share(cost):
 
 
 def test_estimate(monkeypatch):
-    monkeypatch.setattr(survey, "EVENTS", 32)
+    monkeypatch.setattr(SETTINGS, "events_per_tile", 32)
     X, y = cases.gaussian(60, 60, 3, 1.0)
     true = svmatlas.explore(X, y)._canonical.split.tie.size
     exact = svmatlas.estimate(X, y, time_budget=60.0)

@@ -31,6 +31,7 @@ from svmatlas.engine.names import make_words
 from svmatlas.engine.tile import Engine, Facets, Frame, impossible, uncertain
 from svmatlas.engine.workspace import CUT, INSIDE, MARGIN, P, Q
 from svmatlas.models.walk import Steps, Walker, line_across, state_at, tidy
+from svmatlas.support.settings import SETTINGS
 from svmatlas.support.stopping import NEVER, Limit, Stopped
 from svmatlas.support.threads import make_pool
 
@@ -41,38 +42,20 @@ Bound = tuple[float, float]
 Seed = tuple[Bound, States]
 T = TypeVar("T")
 
-EVENTS = 128
-"""Events of a ray from cut to cut: a tile then has thousands of facets, and a hundredth of its time is the set-up.
-
-With more than USUAL points, N, it is (USUAL / N)^0.5 of that: there are more facets for each event then, and each takes
-longer, and more memory while it waits, with more candidates; but the smaller the tiles, the more facets are cut."""
-
 USUAL = 768
-"""Points up to which tiles are as large as that."""
+"""Points up to which tiles have as many events as SETTINGS say."""
 
 FEWEST = 5
 """Tiles along each axis, for threads to share, unless they would have less than half as many events."""
 
-ROOM = 2**27
-"""Bytes for the facets of a tile; one that needs more is cut."""
-
 FRUGAL = 8
-"""So much smaller they are where memory is short: two threads then stay below 1 GiB with all that they load."""
-
-FEW = 96
-"""With no more points than this one tile is all of the region."""
-
-MANY = 768
-"""With no more points than this all are candidates: to choose would take as long as it saves."""
+"""So much smaller tiles are where memory is short: two threads then stay below 1 GiB with all that they load."""
 
 WIDER = 1.5
 """Factor on the extent of the weights at the corners of a tile, for a first choice of candidates."""
 
 BEND = 0.1
 """Share of that extent by which the weights are expected to leave the plane that it spans."""
-
-MOST = 0.6
-"""With a larger share of candidates than this all points are."""
 
 NARROW = 1.5
 """Ratio of costs up to which a tile is narrow: weights at three corners tell those at the fourth."""
@@ -227,7 +210,7 @@ class Surveyor:
     def __init__(self, problem: Problem, bounds: Bounds, betas: bool = False, frugal: bool = False) -> None:
         self.problem = problem
         self.bounds = bounds
-        self.room = ROOM // FRUGAL if frugal else ROOM
+        self.room = SETTINGS.tile_bytes // FRUGAL if frugal else SETTINGS.tile_bytes
         self.words = make_words(problem.n_points, np.random.default_rng(problem.seed))
         self.region = make_region(bounds, problem.cost_exponent)
         self.engine = Engine(problem.data, self.words, betas)
@@ -401,7 +384,7 @@ class Surveyor:
                 for side in sides:
                     if abs(cost - side.cost) <= CLOSE * cost:
                         self.met[side] = n
-        if self.problem.n_points > MANY:
+        if self.problem.n_points > SETTINGS.all_candidates_points:
             before = before_in(np.flatnonzero(facets.code < 0), facets.at)
             before = before[(facets.code[before] < 0) & (facets.corner[facets.vertex[before], 2] > 0)]
             places = self._costs(facets.corner[facets.vertex[before]])
@@ -430,7 +413,7 @@ class Surveyor:
 
         The ray that tells where to cut is followed for some time. Beyond the place where it ends then, there are no cuts.
         """
-        if self.problem.n_points <= FEW:
+        if self.problem.n_points <= SETTINGS.one_tile_points:
             return [self.bounds[0]], [self.bounds[1]]
         events = self._events
         if self.ray.follow(limit, seconds):
@@ -446,12 +429,12 @@ class Surveyor:
     @property
     def all_cut(self) -> bool:
         """Whether no more cuts would come of following the ray."""
-        return self.ray.done or self.problem.n_points <= FEW
+        return self.ray.done or self.problem.n_points <= SETTINGS.one_tile_points
 
     @property
     def _events(self) -> int:
         """Events of the ray from cut to cut."""
-        return max(1, int(EVENTS * min(1.0, (USUAL / self.problem.n_points) ** 0.5)))
+        return max(1, int(SETTINGS.events_per_tile * min(1.0, (USUAL / self.problem.n_points) ** 0.5)))
 
     def _costs(self, corners: Floats) -> Floats:
         return costs_of(self.problem, corners)
@@ -462,7 +445,7 @@ class Surveyor:
         """Candidates for a tile, from the weights at its corners and the partition that it is explored from."""
         data = self.problem.data
         n, d = data.rows.shape
-        if n <= MANY or self.ray.cut_short:  # a tile without cuts has too many candidates
+        if n <= SETTINGS.all_candidates_points or self.ray.cut_short:  # a tile without cuts has too many candidates
             return self._choose(np.empty((0, d)), np.ones(n, dtype=bool))
         states, beta = self._weights(tile, limit)
         states = np.vstack([states, start])
@@ -509,7 +492,7 @@ class Surveyor:
 
     def _choose(self, axes: Floats, wanted: npt.NDArray[np.bool_]) -> Frame:
         """The wanted points as candidates, or all, with nothing to certify, if these are most."""
-        if wanted.sum() > MOST * wanted.size:
+        if wanted.sum() > SETTINGS.most_candidates * wanted.size:
             return Frame(axes[:0], np.arange(wanted.size))
         return Frame(axes, np.flatnonzero(wanted))
 

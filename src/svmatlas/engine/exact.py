@@ -18,6 +18,7 @@ from svmatlas.engine.predicates import ASK_PENCIL, ASK_SIGN
 from svmatlas.engine.residues import solve_integer
 from svmatlas.engine.tie_test import TIE_LOSS, TIE_SHRINK
 from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Data, Region
+from svmatlas.support.settings import SETTINGS
 from svmatlas.support.stopping import NEVER, Limit
 
 Line = tuple[int, int, int]
@@ -236,17 +237,14 @@ def rounded(corners: list[Line]) -> npt.NDArray[np.float64]:
 def settle(problem: ExactProblem, state: npt.NDArray[np.int8], codes: list[int]) -> tuple[npt.NDArray[np.float64], bool]:
     """Corners of a polygon, correctly rounded, and whether the facet is a tie (see ``polygon.is_tie``)."""
     corners, shrunk = (ExactFacet(p, state).corners(codes) for p in (problem, problem.shrunk))
-    bits, enough = MEASURE_BITS, 3 * max(n.bit_length() for v in corners for n in v) + MEASURE_BITS
+    first = bits = SETTINGS.measure_bits
+    enough = 3 * max(n.bit_length() for v in corners for n in v) + first
     full = _measure(corners, bits)
-    while full[1] >> (2 * bits + MEASURE_BITS // 2) == 0 and bits < enough:
+    while full[1] >> (2 * bits + first // 2) == 0 and bits < enough:
         bits *= 2
         full = _measure(corners, bits)
     less, loss = _measure(shrunk, bits), Fraction(TIE_LOSS)
     return rounded(corners), less[0] <= loss**2 * full[0] or less[1] <= loss * full[1]
-
-
-MEASURE_BITS = 256
-"""Bits after the point of the corners of a polygon that is measured; twice as many until half of these are of its area."""
 
 
 def _measure(corners: list[Line], bits: int) -> tuple[int, int]:

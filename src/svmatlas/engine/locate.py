@@ -23,6 +23,7 @@ from svmatlas.engine.canonical import Canonical
 from svmatlas.engine.compiled import entry, kernel, kernel_alloc
 from svmatlas.engine.doubledouble import two_prod
 from svmatlas.engine.mesh import Mesh
+from svmatlas.support.settings import SETTINGS
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -37,10 +38,6 @@ NOWHERE = -1
 
 SHORT = 2.0**-34
 """Relative length of an edge that may be there by the jitter only (1e-13 times the conditioning): it has no direction."""
-
-STARTS = 2**15
-"""Pieces that a walk may start from, spread over all. With millions of pieces it is some ten pieces longer for it, which is
-microseconds; a tree of all of them would take seconds to make."""
 
 WAYS = 4
 """Walks to a point around which pieces are looked for: of several, some go around a hole."""
@@ -190,7 +187,7 @@ class Locator:
         self.mesh = canonical.split.mesh
         self.facet = canonical.facet
         self.true = np.flatnonzero(self.facet >= 0)
-        self.starts = self.true[:: -(-self.true.size // STARTS) or 1]
+        self.starts = self.true[:: -(-self.true.size // SETTINGS.locate_starts) or 1]
         self.coarse = cKDTree(_flatten(_middles(self.mesh, self.starts)))
 
     def __call__(self, points: Floats) -> Ints:

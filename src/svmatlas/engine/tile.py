@@ -54,10 +54,11 @@ from svmatlas.engine.workspace import (
     make_space,
 )
 from svmatlas.engine.zeros import sum_words
+from svmatlas.support.settings import SETTINGS
 from svmatlas.support.stopping import NEVER, Limit, Pace, Stopped
 
-SMALL, LARGE = 2**11, 2**15
-"""Facets for which there is room at first, with few points and with many; memory is taken as facets come."""
+LARGE = 2**15
+"""Facets for which a tile of many points has room at first."""
 
 SPARE = 1.25
 """Room for a tile, as a multiple of what the largest before it needed."""
@@ -145,8 +146,9 @@ class Engine:
         self.betas = betas  # are the weights at the corners wanted?
         self.exact: ExactProblem | None = None
         self.drift = drift_of(data, 1)
-        self.room = int(np.clip(64 * data.rows.shape[0], SMALL, LARGE))  # facets for which the next tile is to have room, and
-        self.pace = FIRST_CHUNK  # that are closed at once
+        # Facets for which the next tile is to have room, and that are closed at once
+        self.room = int(np.clip(64 * data.rows.shape[0], SETTINGS.first_facets, LARGE))
+        self.pace = FIRST_CHUNK
         self.blocks: dict[int, npt.NDArray[np.uint8]] = {}  # for each thread the memory that it may use
         self.spaces: dict[int, Space] = {}  # and workspaces for all points
         self.n_refined = 0  # predicates that double-double decided, zeros that were proven modulo a prime, and
@@ -206,7 +208,7 @@ class _Work:
         self.data, self.words, space = engine.wide, engine.words, engine.spaces.pop(get_ident(), None)
         if self.which.size < start.size:
             self.data, self.words, space = subset(self.data, self.which), self.words.reshape(-1, 2)[self.which].ravel(), None
-        self.space = space or make_space(self.data, region)._replace(n_near_wanted=NEIGHBOURS)
+        self.space = space or make_space(self.data, region)._replace(n_near_wanted=SETTINGS.near_points)
         clear(self.space)
         if space is None:
             frozen = full_state(start, self.which, np.int8(OUTSIDE))
@@ -338,10 +340,6 @@ class _Work:
             mine = vertex[arena.at[f] : arena.at[f + 1]]
             arena.beta[mine, : maps.shape[1]] = (arena.corner[mine] @ maps) * (arena.corner[mine, 2:] > 0)
         return True
-
-
-NEIGHBOURS = 128
-"""Points near the ball: enough for some hundred facets, and so few that it takes no longer to see which they are."""
 
 
 def subset(data: Data, which: Ints) -> Data:

@@ -39,6 +39,7 @@ from svmatlas.engine.refinement import refine
 from svmatlas.engine.tile import impossible, more_answers
 from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Data, L, P, Q, Region, Space, make_space, make_task
 from svmatlas.models.solve import smaller_costs
+from svmatlas.support.settings import SETTINGS
 from svmatlas.support.stopping import NEVER, TICK, Limit, Pace
 from svmatlas.support.threads import limit_blas
 
@@ -47,9 +48,6 @@ States = npt.NDArray[np.int8]
 
 PUT_OFF = 4
 """One more outcome (beside those of clipping.py): to be tried again, with other points nearby or with more room."""
-
-NEARBY = 256
-"""Points that are followed closely where there are many more: enough for some hundred events."""
 
 LONGEST = 63
 """Longest wait in events: looking around takes about as long as one event with all points."""
@@ -139,7 +137,7 @@ class Near(NamedTuple):
 def make_near(data: Data, region: Region) -> tuple[Near, Data, Space]:
     """Room for the points nearby; none if there are too few points for it to pay."""
     n, d = data.rows.shape
-    size = NEARBY * max(1, d // 16)
+    size = SETTINGS.walk_points * max(1, d // 16)
     size = size if 2 * size <= n else 0
     near = data._replace(
         rows=np.zeros((size, d)),
