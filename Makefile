@@ -21,7 +21,7 @@ test: $(VENV)/.test
 test-python: $(VENV)/.test
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m coverage run -m pytest tests/test_engine_*.py $(ARGS)
 	$(BIN)/python -m coverage report
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest tests/test_canonical.py tests/test_mersenne.py $(ARGS)
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/bounds $(BIN)/python -m pytest tests/test_canonical.py tests/test_mersenne.py $(ARGS)
 
 # The oldest numba that pyproject.toml allows, and the newest; and its public interface alone.
 test-versions:

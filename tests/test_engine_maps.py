@@ -79,7 +79,7 @@ def test_how_the_work_is_divided_changes_nothing(case, monkeypatch):
     region = ((0.0, 4.0), (0.0, 4.0))
     whole = svmatlas.explore(X, y, region=region)
     cut_finely(monkeypatch)
-    for name, value in {"first_facets": 4, "walk_points": 2, "locate_starts": 3, "measure_bits": 64}.items():
+    for name, value in {"first_facets": (4, 4), "walk_points": 2, "locate_starts": 3, "measure_bits": 64}.items():
         monkeypatch.setattr(SETTINGS, name, value)
     cut = svmatlas.explore(X, y, region=region)
     assert_same(whole, cut, layers=False)

@@ -7,6 +7,7 @@ import re
 import runpy
 import sys
 from graphlib import TopologicalSorter
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,45 @@ def test_files_named_in_the_docs_exist():
     for page in ("docs/facet.md", "docs/architecture.md", "CONTRIBUTING.md"):
         named = re.findall(r"`((?:[a-z_]+/)?[a-z_]+/[a-z_]+\.py)`", (docs / page).read_text())
         assert [name for name in named if not (SOURCE / name).exists() and not (docs / name).exists()] == []
+
+
+def test_names_in_the_glossary_exist():
+    """Modules, what is in them, and fields."""
+    named = re.findall(r"`([a-z]+\.[a-z_]+(?:\.\w+)*)`", (SOURCE.parents[1] / "docs" / "glossary.md").read_text())
+    assert len(named) >= 40
+    for name in named:
+        module, *rest = [f"svmatlas.{'.'.join(name.split('.')[:2])}", *name.split(".")[2:]]
+        thing = import_module(module)
+        for part in rest:
+            assert hasattr(thing, part) or part in getattr(thing, "__annotations__", {}), name
+            thing = getattr(thing, part, None)
+
+
+MOST_LINES, MOST_IN_A_FUNCTION, MOST_NAMES = 700, 50, 25
+"""Of a file; of a function below its docstring; of one import."""
+
+
+@pytest.mark.parametrize("module", INNER)
+def test_files_functions_and_imports_are_small(module):
+    path = SOURCE.joinpath(*module.split(".")[1:]).with_suffix(".py")
+    text = path.read_text()
+    assert text.count("\n") <= (150 if module == "svmatlas.engine.internals" else MOST_LINES)
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef):
+            first = node.body[1] if ast.get_docstring(node) is not None and len(node.body) > 1 else node.body[0]
+            assert node.end_lineno - first.lineno < MOST_IN_A_FUNCTION, node.name
+        if isinstance(node, ast.ImportFrom):
+            assert len(node.names) <= MOST_NAMES, node.module
+
+
+BY_NAME = {"svmatlas.atlas.views", "svmatlas.choose.select", "svmatlas.engine.ahead", "svmatlas.engine.compiled"}
+"""Modules that load others by their names: what shows a result is built on it; compiled kernels have names."""
+
+
+@pytest.mark.parametrize("module", INNER)
+def test_no_late_import_hides_a_cycle(module):
+    text = SOURCE.joinpath(*module.split(".")[1:]).with_suffix(".py").read_text()
+    assert module in BY_NAME or not re.search(r"\b(import_module|__import__)\(", text)
 
 
 def test_functions_named_in_a_facets_life_exist():

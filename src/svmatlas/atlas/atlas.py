@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from functools import cached_property
-from importlib import import_module
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,6 +14,7 @@ import numpy.typing as npt
 from svmatlas.atlas.facets import Facet, Partition
 from svmatlas.atlas.files import export, read, save
 from svmatlas.atlas.validate import Report, validate
+from svmatlas.atlas.views import Views
 from svmatlas.data.columns import Columns
 from svmatlas.data.features import decision_values
 from svmatlas.data.problem import DROPPED, ZERO, Bounds, Problem, check_rows, make_region
@@ -44,7 +44,7 @@ LOST = 1e-9
 conditioning leave less, and just outside a facet its solution is almost right."""
 
 
-class Atlas:
+class Atlas(Views):
     """The map of all asymmetric-cost linear SVMs of one data set; made by :func:`svmatlas.explore`
     or opened by :func:`svmatlas.load`.
 
@@ -579,66 +579,6 @@ class Atlas:
 
         """
         export(self, folder, format)
-
-    # Pictures: what shows an atlas is built on it, and called here by name only
-
-    def page(
-        self,
-        path: Any,
-        selection: Any = None,
-        frontier: Any = None,
-        X_test: Any = None,
-        y_test: Any = None,
-        *,
-        region: Any = None,
-        title: str | None = None,
-    ) -> None:
-        """Write the map to look at: one HTML file that opens from the file system, without network or server.
-
-        The plane of costs with all facets, to zoom and to click; the exact model under the cursor, computed in the browser,
-        with its coefficients, duality gap and confusion matrix; two models side by side.
-
-        Parameters
-        ----------
-        path : str or path-like
-            The file to write.
-        selection : Selection, optional
-            Best costs, made by :func:`svmatlas.select`: the score in its cells, the best ones outlined.
-        frontier : Frontier, optional
-            Made by :func:`svmatlas.roc_frontier`: a point lights up its cells; costs of errors choose the point.
-        X_test, y_test : array-like of shape (k, n_features) and (k,), optional
-            Held-out rows for confusion matrices and scores. Default: the rows of the atlas.
-        region : ((lo, hi), (lo, hi)), optional
-            The page holds the facets that meet this part of the plane. Default: all. Of an atlas of more than 2,000,000
-            facets it then holds none but a picture of them, and says so.
-        title : str, optional
-            What the page is called.
-
-        """
-        import_module("svmatlas.show.pages").write_page(
-            self, path, selection=selection, frontier=frontier, X_test=X_test, y_test=y_test, region=region, title=title
-        )
-
-    def widget(
-        self, selection: Any = None, frontier: Any = None, X_test: Any = None, y_test: Any = None, *, region: Any = None
-    ) -> Any:
-        """Make the page of the atlas as a widget for notebooks (extra ``widget``).
-
-        Parameters
-        ----------
-        selection, frontier, X_test, y_test, region
-            As in :meth:`page`.
-
-        Returns
-        -------
-        AtlasWidget
-            A widget with the traits ``costs``, a pair that follows the cursor and can be set, and ``facet``, the number of
-            the facet there (-1: none); ``observe`` tells of changes.
-
-        """
-        return import_module("svmatlas.show.widget").make_widget(
-            self, selection=selection, frontier=frontier, X_test=X_test, y_test=y_test, region=region
-        )
 
     def validate(
         self, n_costs: int = 1000, random_state: Any = 0, progress: bool = False, n_jobs: int | None = None

@@ -29,6 +29,7 @@ from svmatlas.engine.arena import BOUNDARY, OPEN
 from svmatlas.engine.canonical import TURNED
 from svmatlas.engine.compiled import entry, entry_noalloc, kernel, kernel_no_nan
 from svmatlas.engine.exact import ExactFacet, ExactProblem, rounded
+from svmatlas.engine.geometry import triple_product
 from svmatlas.engine.locate import NOWHERE
 from svmatlas.engine.maps import affine_maps
 from svmatlas.engine.mesh import Mesh
@@ -226,9 +227,7 @@ def _areas(vertices, corners, at, a, b):
                 p, q, l = vertices[corners[place]]
                 total = a * p + b * q + l
                 v[n, 0], v[n, 1], v[n, 2] = a * p / total, b * q / total, l / total
-            x, y, z = v[0], v[1], v[2]
-            det = x[0] * (y[1] * z[2] - y[2] * z[1]) + x[1] * (y[2] * z[0] - y[0] * z[2]) + x[2] * (y[0] * z[1] - y[1] * z[0])
-            size = x[0] * (y[1] * z[2] + y[2] * z[1]) + x[1] * (y[2] * z[0] + y[0] * z[2]) + x[2] * (y[0] * z[1] + y[1] * z[0])
+            det, size = triple_product(v[0], v[1], v[2])
             areas[f] += det
             if abs(det) > abs(sizes[f]) * size:
                 sizes[f] = det / size

@@ -32,6 +32,7 @@ import numpy as np
 
 from svmatlas.engine.arena import BOUNDARY, CROWDED, NEGATIVES, OPEN, POSITIVES, TIE, UNSURE
 from svmatlas.engine.compiled import entry, entry_noalloc, kernel
+from svmatlas.engine.geometry import triple_product
 from svmatlas.engine.mesh import (
     AROUND,
     FAR_OUT,
@@ -324,11 +325,8 @@ def _fits(vertices, at, edges, corner, edge_vertices, edge_facets):
                 edge_vertices[e, 0], edge_vertices[e, 1]
             ):
                 return False
-            before, v = corner[k], vertices[corner[k]]
-            x, y, z = a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
-            size = (a[1] * b[2] + a[2] * b[1]) * v[0] + (a[2] * b[0] + a[0] * b[2]) * v[1]
-            size += (a[0] * b[1] + a[1] * b[0]) * v[2]
-            det = x * v[0] + y * v[1] + z * v[2]
+            before = corner[k]
+            det, size = triple_product(vertices[before], a, b)
             largest = det / size if abs(det) > abs(largest) * size else largest
         if largest < -TURNED:
             return False

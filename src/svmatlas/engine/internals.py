@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import pickle
+from itertools import accumulate
 
 from llvmlite import ir
 from numba import extending, types
@@ -25,15 +26,10 @@ MEMORY = 8192
 
 class _Draft(JITCodeLibrary):
     codegen = property(lambda self: self)
+    get_pointer_to_function = set_env = lambda self, *_: 0  # there is no machine code, and no environment
 
     def finalize(self):
         self._finalized = True
-
-    def get_pointer_to_function(self, name):
-        return 0
-
-    def set_env(self, name, env):
-        """Machine code has an environment, a draft has none."""
 
 
 class _Whole(JITCodeLibrary):
@@ -100,22 +96,25 @@ class Cache(NullCache):
 
 
 class Record(types.Type):
-    """A record with the fields of a named tuple; its value is the address of the fields. A named tuple in it is one, too."""
+    """A record with the fields of a named tuple; its value is their address. A named tuple in it is one, too.
+
+    Fields are found by their distance in bytes: to spell out all their types at each use took much of the compile time.
+    """
 
     def __init__(self, fields):
         kinds = [Record(kind) if isinstance(kind, types.NamedTuple) else kind for kind in fields.types]
-        self.fields, self.types = fields, dict(zip(fields.fields, kinds, strict=True))
-        digest = hashlib.sha256(str(fields).encode()).hexdigest()[:16]
-        super().__init__(name=f"Record({fields.instance_class.__name__}, {digest})")
+        sizes = [40 + 16 * k.ndim if isinstance(k, types.Array) else k.size if isinstance(k, Record) else 8 for k in kinds]
+        *places, self.size = accumulate(sizes, initial=0)
+        self.types, self.places = (dict(zip(fields.fields, values, strict=True)) for values in (kinds, places))
+        super().__init__(name=f"Record({hashlib.sha256(str(fields).encode()).hexdigest()[:16]})")
 
-    def address(self, builder, value, name):
-        return builder.gep(value, [ir.Constant(ir.IntType(32), k) for k in (0, [*self.types].index(name))], inbounds=True)
+    def address(self, context, builder, value, name):
+        place, kind = ir.Constant(ir.IntType(64), self.places[name]), self.types[name]
+        field = builder.gep(value, [place], inbounds=True)
+        return field if isinstance(kind, Record) else builder.bitcast(field, context.get_value_type(kind).as_pointer())
 
 
-@extending.register_model(Record)
-class _Model(extending.models.PrimitiveModel):
-    def __init__(self, dmm, fe_type):
-        super().__init__(dmm, fe_type, dmm.lookup(fe_type.fields).get_value_type().as_pointer())
+extending.register_model(Record)(extending.models.OpaqueModel)
 
 
 @extending.infer_getattr
@@ -128,23 +127,24 @@ class _Fields(AttributeTemplate):
 
 @extending.lower_getattr_generic(Record)
 def _get(context, builder, record, value, name):
-    kind, address = record.types[name], record.address(builder, value, name)
+    kind, address = record.types[name], record.address(context, builder, value, name)
     return address if isinstance(kind, Record) else impl_ret_borrowed(context, builder, kind, builder.load(address))
 
 
 @extending.lower_setattr_generic(Record)
 def _set(context, builder, sig, args, name):
-    builder.store(args[1], sig.args[0].address(builder, args[0], name))
+    builder.store(args[1], sig.args[0].address(context, builder, args[0], name))
 
 
 @extending.intrinsic
 def make_record(typingctx, fields, memory):
+    record = Record(fields)
+
     def codegen(context, builder, sig, args):
         kind, array = context.get_value_type(fields), context.make_array(sig.args[1])(context, builder, value=args[1])
-        if context.get_abi_sizeof(kind) > MEMORY:
-            raise ValueError(f"{fields} needs more than {MEMORY} bytes")
-        address = builder.bitcast(array.data, kind.as_pointer())
-        builder.store(args[0], address)
-        return address
+        if not context.get_abi_sizeof(kind) == record.size <= MEMORY:
+            raise ValueError(f"{fields} needs {context.get_abi_sizeof(kind)} bytes, neither {record.size} nor {MEMORY}")
+        builder.store(args[0], builder.bitcast(array.data, kind.as_pointer()))
+        return array.data
 
-    return Record(fields)(fields, memory), codegen
+    return record(fields, memory), codegen

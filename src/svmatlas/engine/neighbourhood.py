@@ -103,15 +103,20 @@ def _make_ball(t, l):
 @kernel
 def _choose_radius(slack, wanted):
     """A distance at which so many points, beside those that are tied, may be on their lines; 0 if most points would be."""
-    tied, top = _count_below(slack, np.float32(0.0)), np.float32(0.0)
+    tied, top = count_below(slack, np.float32(0.0)), np.float32(0.0)
     if slack.size - tied <= 2 * wanted:
         return np.float32(0.0)
     for i in range(slack.size):
         top = slack[i] if slack[i] > top else top
-    low, high = np.float32(0.0), top
+    return find_bound(slack, tied + wanted, np.float32(0.0), top, np.float32(0.5))
+
+
+@kernel
+def find_bound(values, most, low, high, half):
+    """About the largest bound between two that at most so many values are below; ``half`` is 0.5 in the type of the values."""
     for _ in range(HALVINGS):
-        middle = (low + high) / np.float32(2.0)
-        if _count_below(slack, middle) <= tied + wanted:
+        middle = (low + high) * half
+        if count_below(values, middle) <= most:
             low = middle
         else:
             high = middle
@@ -119,15 +124,16 @@ def _choose_radius(slack, wanted):
 
 
 @kernel
-def _count_below(values, bound):
+def count_below(values, bound):
+    """How many values are below a bound."""
     count = 0
     for i in range(values.size):
         count += values[i] < bound
     return count
 
 
-HALVINGS = 16
-"""Of the range of distances from the center, to find the radius."""
+HALVINGS = 24
+"""Of a range, to find a bound in it: distances differ by orders of magnitude where columns do."""
 
 
 @kernel

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from svmatlas.engine.compiled import entry, kernel, kernel_alloc
+from svmatlas.engine.geometry import triple_product
 from svmatlas.engine.workspace import Int32, Ints
 
 
@@ -225,8 +226,7 @@ def sharpness(a, v, b):
     Where tied lines meet, almost parallel, the jitter moves a corner by far more than itself.
     """
     zeros = 1.0 * (v[0] == 0.0) + 1.0 * (v[1] == 0.0) + 1.0 * (v[2] == 0.0)
-    det = a[0] * (v[1] * b[2] - v[2] * b[1]) + a[1] * (v[2] * b[0] - v[0] * b[2]) + a[2] * (v[0] * b[1] - v[1] * b[0])
-    size = a[0] * (v[1] * b[2] + v[2] * b[1]) + a[1] * (v[2] * b[0] + v[0] * b[2]) + a[2] * (v[0] * b[1] + v[1] * b[0])
+    det, size = triple_product(a, v, b)
     lengths = _distance(a, v) * _distance(v, b)
     return zeros + (min(1.0, abs(det) / (size * lengths)) / 2.0 if size * lengths > 0.0 else 0.0)
 

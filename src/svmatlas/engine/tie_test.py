@@ -12,6 +12,7 @@ from svmatlas.engine.checking import CLEAR, margin_in_single, score_error
 from svmatlas.engine.compiled import kernel
 from svmatlas.engine.doubledouble import dd_add, dd_mul
 from svmatlas.engine.facet import length_of_pull_derivative, solve_derivatives
+from svmatlas.engine.geometry import triple_product
 from svmatlas.engine.lines import is_anchored, line_dd, line_derivative, slope
 from svmatlas.engine.neighbourhood import is_in_ball
 from svmatlas.engine.predicates import minor_dd
@@ -94,13 +95,8 @@ def is_suspect(corner, n, thin):
     """
     area, diameter, extent, length = 0.0, 0.0, 0.0, 0.0
     for i in range(n):
-        a0, a1, a2 = corner[i, 0], corner[i, 1], corner[i, 2]
         for j in range(n):
-            k = j + 1 if j + 1 < n else 0
-            b0, b1, b2 = corner[j, 0], corner[j, 1], corner[j, 2]
-            c0, c1, c2 = corner[k, 0], corner[k, 1], corner[k, 2]
-            det = a0 * (b1 * c2 - b2 * c1) + a1 * (b2 * c0 - b0 * c2) + a2 * (b0 * c1 - b1 * c0)
-            size = a0 * (b1 * c2 + b2 * c1) + a1 * (b2 * c0 + b0 * c2) + a2 * (b0 * c1 + b1 * c0)
+            det, size = triple_product(corner[i], corner[j], corner[j + 1 if j + 1 < n else 0])
             if abs(det) > area * size:
                 area = abs(det) / size
             extent = max(extent, abs(det))

@@ -57,9 +57,6 @@ from svmatlas.engine.zeros import sum_words
 from svmatlas.support.settings import SETTINGS
 from svmatlas.support.stopping import NEVER, Limit, Pace, Stopped
 
-LARGE = 2**15
-"""Facets for which a tile of many points has room at first."""
-
 SPARE = 1.25
 """Room for a tile, as a multiple of what the largest before it needed."""
 
@@ -147,7 +144,7 @@ class Engine:
         self.exact: ExactProblem | None = None
         self.drift = drift_of(data, 1)
         # Facets for which the next tile is to have room, and that are closed at once
-        self.room = int(np.clip(64 * data.rows.shape[0], SETTINGS.first_facets, LARGE))
+        self.room = int(np.clip(64 * data.rows.shape[0], *SETTINGS.first_facets))
         self.pace = FIRST_CHUNK
         self.blocks: dict[int, npt.NDArray[np.uint8]] = {}  # for each thread the memory that it may use
         self.spaces: dict[int, Space] = {}  # and workspaces for all points

@@ -32,6 +32,7 @@ from svmatlas.engine.exact import ExactFacet, ExactProblem, answer, rounded
 from svmatlas.engine.facet import drift_of, solve_maps
 from svmatlas.engine.guess import guess
 from svmatlas.engine.lines import tabulate_margin
+from svmatlas.engine.neighbourhood import count_below, find_bound
 from svmatlas.engine.pencil import ALL, find_pencil
 from svmatlas.engine.predicates import FIRST, NO_CODE
 from svmatlas.engine.record import make_memory, make_record
@@ -210,32 +211,14 @@ def _fill_slacks(t, near):
 
 
 @kernel
-def _count_below(values, bound):
-    count = 0
-    for i in range(values.size):
-        count += values[i] < bound
-    return count
-
-
-@kernel
 def _choose_reach(slack, size):
     """A reach that leaves about as many points nearby as there is room for, and not more; 0 if that is none."""
-    low, high = 0.0, 0.0
+    high = 0.0
     for i in range(slack.size):
         high = max(high, slack[i])
-    if not high < np.inf or _count_below(slack, high) <= size:
+    if not high < np.inf or count_below(slack, high) <= size:
         return high if high < np.inf else 0.0
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2.0
-        if _count_below(slack, middle) <= size:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-HALVINGS = 24
-"""Of the range of slacks, to find a reach."""
+    return find_bound(slack, size, 0.0, high, 0.5)
 
 
 @kernel
@@ -249,7 +232,7 @@ def _look_around(t, s, maps, v, near):
     _fill_slacks(t, near)
     slack, size = near.slack, near.which.size
     reach = _choose_reach(slack, size)
-    spare = size - _count_below(slack, reach)  # room for some that are further off
+    spare = size - count_below(slack, reach)  # room for some that are further off
     if not reach > 0.0 or spare < 0:
         return
     n, s.facet.kept = 0, 0

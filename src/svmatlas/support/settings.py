@@ -31,8 +31,8 @@ class Settings:
     tile_bytes: int = 2**27
     """Bytes for the facets of a tile; one that needs more is cut."""
 
-    first_facets: int = 2**11
-    """Facets for which a tile of few points has room at first; memory is taken as facets come."""
+    first_facets: tuple[int, int] = (2**11, 2**15)
+    """Facets for which there is room at first, with few points and with many; memory is taken as facets come."""
 
     near_points: int = 128
     """Points near the ball (neighbourhood.py): enough for some hundred facets, and so few that it takes no longer to see which
