@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from svmatlas.engine.exact import ExactFacet, ExactProblem, answer, settle
+from svmatlas.engine.exact import ExactFacet, ExactProblem, answer, corners_and_tie
 from svmatlas.engine.guess import approximate, guess
 from svmatlas.engine.predicates import ASK_PENCIL, ASK_SIGN
 from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, L
@@ -97,7 +97,7 @@ def test_what_the_jitter_makes_is_a_tie():
     _, data, region = task_of(X, [1, 0, 1, 0, 1, 0], 1.0, None)
     problem = ExactProblem(data, region)
     state = np.full(data.norm.size, INSIDE, np.int8)
-    corners, tie = settle(problem, state, [-1, -2, -3])
+    corners, tie = corners_and_tie(problem, state, [-1, -2, -3])
     assert not tie
     assert np.all(corners.max(axis=1) == 1.0)
 

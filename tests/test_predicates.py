@@ -169,7 +169,7 @@ def test_ties_by_exact_arithmetic(bits, monkeypatch):
     for f, state in zip(facets, split.states(facets), strict=True):
         codes = mesh.edge_code[mesh.facet_edges[mesh.facet_at[f] : mesh.facet_at[f + 1]]].tolist()
         full, less = (measure(ExactFacet(p, state).corners(codes)) for p in (problem, problem.shrunk))
-        corners, tie = exact.settle(problem, state, codes)
+        corners, tie = exact.corners_and_tie(problem, state, codes)
         assert tie == (16 * less[0] <= full[0] or 4 * less[1] <= full[1])
         assert np.all(np.max(corners, axis=1) == 1.0)
         ties.append(tie)

@@ -148,7 +148,7 @@ def _check_doubles(t, j, per_norm, fixed):
     score, signs, target, jitter = t.lines.at_corner, t.single.sign, t.edges.corner[j, 2], t.jitter
     score_all(t, score)
     _leave_out(t, j, t.single.slot, signs, score)
-    _settle_tied(t, j, score)
+    _resolve_tied(t, j, score)
     worst, least = NONE, 0.0
     for i in range(state.size):
         s = signs[i] * (score[i] - (target + jitter * low[i] * target))
@@ -159,7 +159,7 @@ def _check_doubles(t, j, per_norm, fixed):
 
 
 @kernel
-def _settle_tied(t, j, score):
+def _resolve_tied(t, j, score):
     """At a corner of two tied lines of an anchored facet: give tied points that doubles resolve there a score that says so."""
     n = t.polygon.n_corners
     a, b = t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0]

@@ -234,7 +234,9 @@ def rounded(corners: list[Line]) -> npt.NDArray[np.float64]:
     return np.array([[x / max(v) for x in v] for v in corners])
 
 
-def settle(problem: ExactProblem, state: npt.NDArray[np.int8], codes: list[int]) -> tuple[npt.NDArray[np.float64], bool]:
+def corners_and_tie(
+    problem: ExactProblem, state: npt.NDArray[np.int8], codes: list[int]
+) -> tuple[npt.NDArray[np.float64], bool]:
     """Corners of a polygon, correctly rounded, and whether the facet is a tie (see ``polygon.is_tie``)."""
     corners, shrunk = (ExactFacet(p, state).corners(codes) for p in (problem, problem.shrunk))
     first = bits = SETTINGS.measure_bits

@@ -126,8 +126,8 @@ def gather(t):
     for w in range(words.size):
         left = words[w] & EIGHT_MARGINS
         while left != 0:
-            lowest = left & (~left + ONE)
-            i = 8 * w + np.int64((lowest >> ONE) * WHICH_BYTE >> TOP_BYTE)
+            lowest = left & (~left + BIT)
+            i = 8 * w + np.int64((lowest >> BIT) * WHICH_BYTE >> TOP_BYTE)
             left ^= lowest
             if slot[i] < 0:
                 if m < r:
@@ -160,7 +160,7 @@ def _round_pull(high, low, derivative, jitter, out):
 EIGHT_MARGINS = np.uint64(0x0202020202020202)
 """The bit of MARGIN in eight states."""
 
-WHICH_BYTE, TOP_BYTE, ONE = np.uint64(0x0001020304050607), np.uint64(56), np.uint64(1)
+WHICH_BYTE, TOP_BYTE, BIT = np.uint64(0x0001020304050607), np.uint64(56), np.uint64(1)
 """2^(8 k) times the first has k in its top byte."""
 
 

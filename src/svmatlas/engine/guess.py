@@ -23,7 +23,7 @@ ROUNDS, PASSES = 10, 20
 CLOSE = 1e-4
 """Largest violation of a condition, in scores, at which coordinate descent is close enough."""
 
-FAR = 4
+MOST_FREE = 4
 """More than this times the rank points between their bounds: far from a solution, a walk is quicker than the active set."""
 
 SETTLED = 1e-10
@@ -96,7 +96,7 @@ def _guess(data: Data, c: Floats, limit: Limit) -> States | None:
     rows = data.rows
     alpha, _, bound = _solve(data, c)
     free = (alpha > 0) & (alpha < bound)
-    most = FAR * data.rank
+    most = MOST_FREE * data.rank
     if free.sum() > most:
         return None
     for _ in range(2 * most):

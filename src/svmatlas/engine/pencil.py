@@ -126,7 +126,7 @@ def _bound_all(t, single, n):
     signs, value, error = single.sign, single.value, single.error
     length_u, length = cosines(t, single, t.maps.beta[U], slope), cosines(t, single, t.maps.beta[L], rest)
     for i in range(n):
-        per_slope[i] = ONE / abs(slope[i])
+        per_slope[i] = ONE_32 / abs(slope[i])
     tiny, own = (d + 2) * UNIT, (d + 8) * UNIT_32
     es = np.float32(GROWN * (own + t.maps.eta[U] / length_u + tiny))
     e = np.float32(GROWN * (own + t.maps.eta[L] / length + tiny))
@@ -141,7 +141,7 @@ def _bound_all(t, single, n):
         scale, per_derivative = np.float32(length_s / length), np.float32(1.0 / length_s)
         e = np.float32(GROWN * (own + t.facet.anchor_eta / length_s + tiny))
         for i in range(n):
-            value[i] -= v0 * signs[i] * (ONE if slope[i] > 0 else -ONE)
+            value[i] -= v0 * signs[i] * (ONE_32 if slope[i] > 0 else -ONE_32)
         _value_tied(per_slope, derivative, signs, jitter, axis, anchor, per_derivative, scale, value)
         _error_tied(per_slope[:n], jitter, axis, anchor, per_derivative, scale, value, es, e, e0, error)
     for k in range(t.facet.n_margin):
@@ -151,10 +151,10 @@ def _bound_all(t, single, n):
     return np.float32(4.0) * es
 
 
-ONE, THREE_HALVES, FEW = np.float32(1.0), np.float32(1.5), np.float32(8.0 * UNIT_32)
+ONE_32, THREE_HALVES, FEW_32 = np.float32(1.0), np.float32(1.5), np.float32(8.0 * UNIT_32)
 """Numbers in single precision; where |s_i| is 4 errors or more, 1 / (|s_i| - error) is less than 1.5 / |s_i|."""
 
-HUGE, NOTHING = np.float32(1e30), np.float32(1e32)
+HUGE, NO_BOUND = np.float32(1e30), np.float32(1e32)
 """More than all bounds; a value or error that says nothing."""
 
 
@@ -163,7 +163,7 @@ def _value_all(per_slope, rest, signs, inverse, target, value):
     """Bounds of all points. (These loops write to one array each, and do not branch: so they become vector instructions.)"""
     for i in range(per_slope.size):
         v = signs[i] * (target * inverse[i] - rest[i]) * per_slope[i]
-        value[i] = v if abs(v) < HUGE else NOTHING
+        value[i] = v if abs(v) < HUGE else NO_BOUND
 
 
 @kernel
@@ -171,8 +171,8 @@ def _error_all(per_slope, inverse, value, es, e, e_target, error):
     """Errors of these."""
     for i in range(per_slope.size):
         size = abs(value[i])
-        x = THREE_HALVES * (e + e_target * inverse[i] + size * es) * per_slope[i] + FEW * size
-        error[i] = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NOTHING
+        x = THREE_HALVES * (e + e_target * inverse[i] + size * es) * per_slope[i] + FEW_32 * size
+        error[i] = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NO_BOUND
 
 
 @kernel
@@ -180,7 +180,7 @@ def _value_tied(per_slope, derivative, signs, jitter, axis, anchor, per_derivati
     """Bounds of the tied points of an anchored pencil, from its origin on."""
     for i in range(derivative.size):
         v, other = scale * signs[i] * (jitter[i] * per_derivative - derivative[i]) * per_slope[i], value[i]
-        v = v if abs(v) < HUGE else NOTHING
+        v = v if abs(v) < HUGE else NO_BOUND
         value[i] = v if axis[i] == anchor else other
 
 
@@ -189,8 +189,8 @@ def _error_tied(per_slope, jitter, axis, anchor, per_derivative, scale, value, e
     """Errors of these, and of the others from the origin on."""
     for i in range(per_slope.size):
         size, target = abs(value[i]), abs(jitter[i]) * per_derivative
-        x = THREE_HALVES * (scale * (e + FEW * target) + size * es) * per_slope[i] + FEW * size
-        x, other = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NOTHING, error[i] + e0 + FEW * size
+        x = THREE_HALVES * (scale * (e + FEW_32 * target) + size * es) * per_slope[i] + FEW_32 * size
+        x, other = x if (x < HUGE) & (size < HUGE) else np.float32(2.0) * NO_BOUND, error[i] + e0 + FEW_32 * size
         error[i] = x if axis[i] == anchor else other
 
 
@@ -223,11 +223,11 @@ def _list_tight(t, single, n):
     least, points = _bound_all(t, single, n), single.points
     slope, signs, value, error = single.slope[:n], single.sign, single.value, single.error
     beyond = single.folded[:n]
-    lower = _largest_low(slope, signs, value, error, least, ONE, beyond)
-    upper = _largest_low(slope, signs, value, error, least, -ONE, beyond)
+    lower = _largest_low(slope, signs, value, error, least, ONE_32, beyond)
+    upper = _largest_low(slope, signs, value, error, least, -ONE_32, beyond)
     for i in range(n):
         x = value[i] + error[i] - (lower if signs[i] * slope[i] > 0 else upper)
-        beyond[i] = -ONE if (x < 0) & (abs(slope[i]) > least) else ONE
+        beyond[i] = -ONE_32 if (x < 0) & (abs(slope[i]) > least) else ONE_32
     _fold(beyond, BLOCK)
     t.polygon.n_listed = 0
     for first in range(min(n, BLOCK)):

@@ -32,7 +32,7 @@ from svmatlas.engine.arena import (
     states_of,
 )
 from svmatlas.engine.clipping import ASKING, CLOSED, EMPTY
-from svmatlas.engine.exact import ExactFacet, ExactProblem, answer, rounded, settle
+from svmatlas.engine.exact import ExactFacet, ExactProblem, answer, corners_and_tie, rounded
 from svmatlas.engine.facet import drift_of
 from svmatlas.engine.layers import ACCURACY, FULL, PAUSED, close_all, judge, tidy
 from svmatlas.engine.maps import affine_maps
@@ -180,7 +180,7 @@ class Engine:
         if coarse.any():
             problem = self.exact_in(region, limit)
             for f in np.flatnonzero(coarse):
-                _, tie[f] = settle(problem, states[f], code[at[f] : at[f + 1]].tolist())
+                _, tie[f] = corners_and_tie(problem, states[f], code[at[f] : at[f + 1]].tolist())
         return tie
 
     def exact_in(self, region: Region, limit: Limit) -> ExactProblem:
@@ -221,22 +221,22 @@ class _Work:
         self.hints = np.empty(CROWD, HINT)
         self.answers, self.asked = np.empty((0, 5), dtype=np.intp), -1  # all answers, and the facet that they are for
         self.pace = Pace(engine.pace, CHUNK)
-        self.settled: list[tuple[int, Floats]] = []  # closed facets with corners from exact arithmetic
-        self.n_settled = 0  # all closed facets up to this one are known well
+        self.sharpened: list[tuple[int, Floats]] = []  # closed facets with corners from exact arithmetic
+        self.n_sharp = 0  # all closed facets up to this one are known well
 
     def run(self) -> int:
         """Close facets until the tile is done, or it is time to stop; returns the outcome."""
         while True:
             outcome = self._close_some()
             try:
-                self._settle()
+                self._sharpen()
                 if outcome == ASKING:
                     self._ask()
             except Stopped:
                 return PAUSED
             if outcome == FULL and self.arena.key.size < self.capacity:
                 self.arena = larger(self.arena, min(2 * self.arena.key.size, self.capacity))
-            elif outcome not in (PAUSED, ASKING) or (outcome == PAUSED and self.n_settled >= self.max_facets):
+            elif outcome not in (PAUSED, ASKING) or (outcome == PAUSED and self.n_sharp >= self.max_facets):
                 return outcome
             if self.limit.expired:
                 return PAUSED
@@ -274,32 +274,32 @@ class _Work:
         new[:, 1:4] = _rename(new[:, 1:4], place)
         self.answers, self.asked = more_answers(self.answers, new), f
 
-    def _settle(self) -> None:
+    def _sharpen(self) -> None:
         """Corners of closed facets that double-double does not know well, from exact arithmetic.
 
         Ties, and likely ones, are left as they are: nobody sees their corners.
         """
         arena, done = self.arena, int(self.arena.counts[0].n_done)
-        new = slice(self.n_settled, done)
-        coarse = self.n_settled + np.flatnonzero(arena.coarse[new] & (arena.kind[new] != TIE) & (arena.kind[new] != LIKELY))
+        new = slice(self.n_sharp, done)
+        coarse = self.n_sharp + np.flatnonzero(arena.coarse[new] & (arena.kind[new] != TIE) & (arena.kind[new] != LIKELY))
         if coarse.size > 0:
             problem = self.engine.exact_in(self.region, self.limit)
             states = states_of(arena.order[coarse], arena.parent, arena.flips, self.start[self.which])
             for f, state in zip(coarse.tolist(), states, strict=True):
-                self.n_settled = f
+                self.n_sharp = f
                 codes = _rename(arena.code[arena.at[f] : arena.at[f + 1]].astype(np.intp), self.which).tolist()
-                self.settled.append((f, rounded(ExactFacet(problem, self._full_state(state)).corners(codes))))
+                self.sharpened.append((f, rounded(ExactFacet(problem, self._full_state(state)).corners(codes))))
                 self.engine.n_exact += len(codes)
-        self.n_settled = done
+        self.n_sharp = done
 
     def finish(self, outcome: int) -> Facets:
         """The closed facets."""
-        engine, arena, n = self.engine, self.arena, self.n_settled
+        engine, arena, n = self.engine, self.arena, self.n_sharp
         self._check(outcome)
         engine.room = max(engine.room, int(SPARE * arena.counts[0].n_named))
         engine.pace = self.pace.size
         arena.counts[0].n_done, arena.counts[0].n_found = n, arena.vertex[: arena.at[n]].max(initial=-1) + 1
-        for f, corners in self.settled:
+        for f, corners in self.sharpened:
             mine = arena.vertex[arena.at[f] : arena.at[f + 1]]
             known = arena.corner[mine] == 0.0  # zero by structure
             arena.corner[mine] = np.where(known, 0.0, np.maximum(corners, 0.0))
@@ -322,7 +322,7 @@ class _Work:
 
     def _mend(self) -> bool:
         """Weights at corners that double-double does not know, from exact arithmetic. False if it is time to stop."""
-        arena, region, n = self.arena, self.region, self.n_settled
+        arena, region, n = self.arena, self.region, self.n_sharp
         wrong, vertex = np.nonzero(np.isnan(arena.beta[: arena.counts[0].n_found]))[0], arena.vertex[: arena.at[n]]
         if wrong.size == 0:
             return True

@@ -38,7 +38,7 @@ from svmatlas.engine.workspace import INSIDE, OUTSIDE, L, P, Q
 UNKNOWN = 2
 """Beside the signs -1, 0 and 1: not decided."""
 
-NEVER = 4
+NO_POWER = 4
 """In place of the first power of the jitter with a coefficient that is not zero: all are."""
 
 
@@ -234,16 +234,16 @@ def corner_words(a, b, out):
 
 @kernel
 def power_of_entry(corner, c):
-    """First power of the jitter that an entry of a corner has; NEVER for none."""
+    """First power of the jitter that an entry of a corner has; NO_POWER for none."""
     for e in range(3):
         if corner[3 * e + c] != ZERO:
             return e
-    return NEVER
+    return NO_POWER
 
 
 @kernel
 def power_of_sign(corner, line):
-    """First power of the jitter that a line has at a corner; NEVER for none."""
+    """First power of the jitter that a line has at a corner; NO_POWER for none."""
     for power in range(4):
         total = ZERO
         for e in range(2):
@@ -252,7 +252,7 @@ def power_of_sign(corner, line):
                     total = plus_times(total, corner[3 * (power - e) + c], line[3 * e + c])
         if total != ZERO:
             return power
-    return NEVER
+    return NO_POWER
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ def _fill_ends(t, n):
     for j in range(n):
         corner_words(lines[j], lines[j + 1 if j + 1 < n else 0], corner)
         first = min(power_of_entry(corner, P), power_of_entry(corner, Q), power_of_entry(corner, L))
-        if first == NEVER:
+        if first == NO_POWER:
             return False
         for c in range(3):
             t.modular.ends[j, c] = corner[3 * first + c]
@@ -302,11 +302,11 @@ def _coefficient(parts, c, power):
         a, b = parts[0, 6 * e :], parts[1, 6 * (power - e) :]
         s += a[i] * b[j] - a[j] * b[i]
         error += abs(a[i]) * b[3 + j] + a[3 + i] * (abs(b[j]) + b[3 + j]) + abs(a[j]) * b[3 + i]
-        error += a[3 + j] * (abs(b[i]) + b[3 + i]) + FEW * UNIT * (abs(a[i] * b[j]) + abs(a[j] * b[i]))
+        error += a[3 + j] * (abs(b[i]) + b[3 + i]) + ROUNDINGS * UNIT * (abs(a[i] * b[j]) + abs(a[j] * b[i]))
     return s, error
 
 
-FEW = 16.0
+ROUNDINGS = 16.0
 """Roundings of a sum of some products, in units of its largest terms."""
 
 
@@ -341,7 +341,7 @@ def enter_corner(t, a, b):
 def entry_of_corner(corner, c):
     """An entry of a corner, and its error."""
     error = corner[9 + c] + corner[12 + c] + corner[15 + c]
-    return corner[c] + corner[3 + c] + corner[6 + c], error + FEW * UNIT * (abs(corner[c]) + abs(corner[3 + c]))
+    return corner[c] + corner[3 + c] + corner[6 + c], error + ROUNDINGS * UNIT * (abs(corner[c]) + abs(corner[3 + c]))
 
 
 @kernel
@@ -356,7 +356,7 @@ def sign_of_jitter(t, k, a, b):
     if power == 0:
         return UNKNOWN
     t.polygon.n_zero += 1
-    if power == NEVER:
+    if power == NO_POWER:
         return 0
     line_parts(t, k, line)
     s, error = 0.0, 0.0
@@ -364,7 +364,7 @@ def sign_of_jitter(t, k, a, b):
         for n in range(3 * max(0, power - e), 9):
             h, d, v, w = line[6 * e + n % 3], line[6 * e + 3 + n % 3], corner[n], corner[9 + n]
             s += h * v
-            error += abs(h) * w + d * (abs(v) + w) + FEW * UNIT * abs(h * v)
+            error += abs(h) * w + d * (abs(v) + w) + ROUNDINGS * UNIT * abs(h * v)
     if turn == 0 or not abs(s) > error:
         return UNKNOWN
     return turn if s > 0.0 else -turn
@@ -385,10 +385,10 @@ def enter_weights(t):
         for j in range(out.size):
             exact[j] = plus_times(exact[j], words[c], t.modular.beta[0, c, j])
             out[j] += (beta[c, j] - derivative[c, j]) * v + derivative[c, j] * x
-        size, less, tiny = t.maps.length[c], t.maps.length_derivative[c], FEW * UNIT
+        size, less, tiny = t.maps.length[c], t.maps.length_derivative[c], ROUNDINGS * UNIT
         error += (t.maps.eta[c] + t.maps.eta_derivative[c] + tiny * size) * (abs(v) + w) + (size + less) * w
         error += (t.maps.eta_derivative[c] + tiny * less) * (abs(x) + y) + less * y
-    return error + (out.size + FEW) * UNIT * length_of(out)
+    return error + (out.size + ROUNDINGS) * UNIT * length_of(out)
 
 
 @kernel
@@ -402,7 +402,7 @@ def sign_of_score(t, k, turn, error):
     v, w, r = corner[3 + L] + corner[6 + L], corner[12 + L] + corner[15 + L], t.data.target_jitter[i]
     x, y = corner[L] + v, corner[9 + L] + w
     s = score_one(t, i) - (v + r * x)
-    bound = t.data.norm[i] * error + w + abs(r) * y + FEW * UNIT * (abs(v) + abs(r * x))
+    bound = t.data.norm[i] * error + w + abs(r) * y + ROUNDINGS * UNIT * (abs(v) + abs(r * x))
     if not abs(s) > bound:
         return UNKNOWN
     return turn if (s > 0.0) == (t.state[i] == OUTSIDE) else -turn

@@ -430,7 +430,7 @@ class Walker:
                 what = f"a path broke off (outcome {outcome}) in the facet with margin {margin}, inside {inside}"
                 raise impossible(self.data, what)
             if not rough:
-                self._settle(before, steps, line, n)
+                self._sharpen(before, steps, line, n)
             total += n
             yield _first_steps(steps, n, n + (outcome == CLOSED))
 
@@ -493,7 +493,7 @@ class Walker:
         for _ in self.follow(state, line, goal, rough=True):
             pass
 
-    def _settle(self, state: States, steps: Steps, line: int, n: int) -> None:
+    def _sharpen(self, state: States, steps: Steps, line: int, n: int) -> None:
         """Corners that double-double does not know well, from exact arithmetic."""
         done = 0
         for k in np.flatnonzero(steps.coarse[:n]):
