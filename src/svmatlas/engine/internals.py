@@ -26,7 +26,7 @@ MEMORY = 8192
 
 class _Draft(JITCodeLibrary):
     codegen = property(lambda self: self)
-    get_pointer_to_function = set_env = _optimize_functions = lambda self, *_: 0  # of machine code
+    get_pointer_to_function = set_env = lambda self, *_: 0  # there is no machine code, and no environment
 
     def finalize(self):
         self._finalized = True

@@ -108,13 +108,13 @@ def _choose_radius(slack, wanted):
         return np.float32(0.0)
     for i in range(slack.size):
         top = slack[i] if slack[i] > top else top
-    return find_bound(slack, tied + wanted, np.float32(0.0), top, np.float32(0.5))
+    return find_bound(slack, tied + wanted, np.float32(0.0), top, np.float32(0.5), HALVINGS)
 
 
 @kernel
-def find_bound(values, most, low, high, half):
+def find_bound(values, most, low, high, half, halvings):
     """About the largest bound between two that at most so many values are below; ``half`` is 0.5 in the type of the values."""
-    for _ in range(HALVINGS):
+    for _ in range(halvings):
         middle = (low + high) * half
         if count_below(values, middle) <= most:
             low = middle
@@ -132,8 +132,8 @@ def count_below(values, bound):
     return count
 
 
-HALVINGS = 24
-"""Of a range, to find a bound in it: distances differ by orders of magnitude where columns do."""
+HALVINGS = 16
+"""Of the range of distances from the center, to find the radius."""
 
 
 @kernel

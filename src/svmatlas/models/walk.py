@@ -218,7 +218,11 @@ def _choose_reach(slack, size):
         high = max(high, slack[i])
     if not high < np.inf or count_below(slack, high) <= size:
         return high if high < np.inf else 0.0
-    return find_bound(slack, size, 0.0, high, 0.5)
+    return find_bound(slack, size, 0.0, high, 0.5, HALVINGS)
+
+
+HALVINGS = 24
+"""Of the range of slacks, to find a reach."""
 
 
 @kernel
