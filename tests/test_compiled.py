@@ -17,7 +17,7 @@ import pytest
 from numba.core.registry import CPUDispatcher
 
 import svmatlas
-from svmatlas.engine import ahead, compiled
+from svmatlas.engine import ahead, cache
 
 CODE = """
 import json
@@ -57,7 +57,7 @@ def test_kernels_take_nothing_from_modules_without_kernels():
         used = {word for kernel in kernels for word in kernel.py_func.__code__.co_names}
         n_kernels += len(kernels)
         for node in ast.walk(ast.parse(inspect.getsource(module))):
-            if isinstance(node, ast.ImportFrom) and node.module in modules and not compiled._read(node.module)[2]:
+            if isinstance(node, ast.ImportFrom) and node.module in modules and not cache.read_module(node.module)[2]:
                 foreign += [(name, alias.name) for alias in node.names if (alias.asname or alias.name) in used]
     assert n_kernels > 100
     assert foreign == []
@@ -118,7 +118,7 @@ class Installation:
         for parent in (self.home, self.package, self.engine, self.package / "support"):
             parent.mkdir()
             (parent / "__init__.py").touch()
-        for name in ("engine/compiled.py", "engine/internals.py", "support/writing.py"):
+        for name in ("engine/cache.py", "engine/compiled.py", "engine/internals.py", "support/writing.py"):
             shutil.copy(SOURCE / name, self.package / name)
         self.write_kernels(2.0)
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from svmatlas.engine import clipping, layers, names, polygon, waiting
+from svmatlas.engine import clipping, layers, names, polygon, queue
 from svmatlas.engine.arena import (
     CLOSED_SINCE,
     CROWD,
@@ -82,33 +82,33 @@ def test_the_table_finds_what_was_entered():
 
 def test_the_queues_are_served_in_their_order(arena):
     """RINGED first; of LONE the last; what has been met twice since waits among SAME; OTHER in the end."""
-    for f, queue in [(1, OTHER), (2, SAME), (3, LONE), (4, LONE), (5, LONE), (6, RINGED)]:
-        waiting.enqueue(arena, f, queue)
+    for f, which in [(1, OTHER), (2, SAME), (3, LONE), (4, LONE), (5, LONE), (6, RINGED)]:
+        queue.enqueue(arena, f, which)
     arena.n_corners[4] = 2  # another corner of it became known
     arena.corner_list_head[2] = CLOSED_SINCE  # closed in the meantime
-    assert [waiting.dequeue(arena) for _ in range(6)] == [6, 5, 3, 4, 1, -1]
+    assert [queue.dequeue(arena) for _ in range(6)] == [6, 5, 3, 4, 1, -1]
 
 
 def test_queues_against_a_model(arena):
     """Random waits and takes."""
-    random, model = Random(1), {queue: deque() for queue in (RINGED, LONE, SAME, OTHER)}
+    random, model = Random(1), {which: deque() for which in (RINGED, LONE, SAME, OTHER)}
     fresh = iter(range(64))
     for _ in range(120):
         if random.random() < 0.5:
-            f, queue = next(fresh, None), random.choice(list(model))
+            f, which = next(fresh, None), random.choice(list(model))
             if f is None:
                 break
-            waiting.enqueue(arena, f, queue)
-            model[queue].append(f)
+            queue.enqueue(arena, f, which)
+            model[which].append(f)
             continue
-        queue = next((q for q in model if model[q]), None)
-        expected = -1 if queue is None else model[queue].pop() if queue == LONE else model[queue].popleft()
-        assert waiting.dequeue(arena) == expected
+        which = next((q for q in model if model[q]), None)
+        expected = -1 if which is None else model[which].pop() if which == LONE else model[which].popleft()
+        assert queue.dequeue(arena) == expected
 
 
 def test_a_facet_is_told_of_a_corner_once(arena):
-    waiting.record_corner(arena, 7, 2, 4, 11)
-    waiting.record_corner(arena, 7, 2, 4, 11)
+    queue.record_corner(arena, 7, 2, 4, 11)
+    queue.record_corner(arena, 7, 2, 4, 11)
     assert (arena.counts[0].n_known, arena.n_corners[7], arena.n_loose[7]) == (
         1,
         1,
@@ -121,34 +121,34 @@ def test_a_ring_of_corners_is_ready(arena):
     corners = [(2, 4, 0), (4, 9, 1), (9, 2, 2)]
     for a, b, number in corners:
         assert arena.counts[0].end[RINGED] == 0
-        waiting.record_corner(arena, 7, a, b, number)
+        queue.record_corner(arena, 7, a, b, number)
     assert (arena.n_corners[7], arena.n_loose[7]) == (3, 0)
-    assert waiting.dequeue(arena) == 7
+    assert queue.dequeue(arena) == 7
     hints = np.zeros(CROWD, HINT)
-    n = waiting.known_corners_of(arena, 7, hints)
+    n = queue.known_corners_of(arena, 7, hints)
     assert sorted(map(tuple, hints[:n].tolist())) == sorted(corners)
 
 
 def test_what_was_told_is_room_for_more(arena):
     """When a facet is closed its corners are forgotten, and their places used again."""
     for number in range(3):
-        waiting.record_corner(arena, 7, number, number + 1, number)
+        queue.record_corner(arena, 7, number, number + 1, number)
     arena.partition_row[7], arena.holders[0] = 0, 2
-    waiting.release_row(arena, 7)
+    queue.release_row(arena, 7)
     assert arena.corner_list_head[7] == CLOSED_SINCE
     for number in range(3):
-        waiting.record_corner(arena, 8, number, number + 1, number)
+        queue.record_corner(arena, 8, number, number + 1, number)
     assert arena.counts[0].n_known == 3
-    waiting.record_corner(arena, 7, 1, 2, 3)  # is not told any more
+    queue.record_corner(arena, 7, 1, 2, 3)  # is not told any more
     assert arena.corner_list_head[7] == CLOSED_SINCE
 
 
 def test_rows_that_none_needs_are_used_again(arena):
     arena.counts[0].n_rows = 0
-    seats = [waiting._take_seat(arena) for _ in range(3)]
+    seats = [queue._take_seat(arena) for _ in range(3)]
     arena.partition_row[:3], arena.holders[:3] = seats, 1
-    waiting.release_row(arena, 1)
-    assert waiting._take_seat(arena) == seats[1]
+    queue.release_row(arena, 1)
+    assert queue._take_seat(arena) == seats[1]
 
 
 @pytest.mark.parametrize("layered", [0, 1])

@@ -11,8 +11,9 @@ from sklearn.utils import check_consistent_length, column_or_1d, indexable
 
 from svmatlas.choose.scoring import ONE_CLASS_ALLOWED, Score
 from svmatlas.data.columns import describe_rows
+from svmatlas.data.labels import check_labels, check_weights
 from svmatlas.data.preprocess import fit_preprocessor, some_rows
-from svmatlas.data.problem import check_labels, check_rows, check_weights
+from svmatlas.data.problem import check_rows
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]

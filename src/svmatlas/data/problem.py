@@ -28,6 +28,7 @@ from sklearn.utils import check_array, check_consistent_length, check_random_sta
 from svmatlas.data.columns import Columns, check_names, column_at_fault, column_names, standardize_columns
 from svmatlas.data.features import Features, lift, make_features
 from svmatlas.data.kernels import Kernel, check_gram, make_kernel
+from svmatlas.data.labels import check_labels, check_weights
 from svmatlas.engine.workspace import CUT, Data, L, P, Q, Region
 from svmatlas.support.messages import shown
 from svmatlas.support.threads import limit_blas
@@ -62,8 +63,6 @@ them stay in the range of doubles."""
 DROPPED, ZERO = -1, -2
 """In ``Problem.point``: a row of weight zero; a row of zeros, inside the margin at all costs."""
 
-MULTICLASS = "sklearn.multiclass.OneVsRestClassifier"
-"""Where users with three or more classes are sent."""
 
 Bounds = tuple[tuple[float, float], tuple[float, float]]
 
@@ -257,40 +256,6 @@ def check_bias(bias: Any) -> float:
     if not np.isfinite(value) or value < 0:
         raise ValueError(f"bias must be a finite number >= 0, got {shown(bias)}")
     return value
-
-
-def check_labels(y: npt.NDArray[Any], pos_label: Any = None) -> tuple[npt.NDArray[Any], Floats]:
-    """The two labels, and the sign of each row: +1 for the second label, which is ``pos_label``, or else the larger one."""
-    if y.dtype.kind == "f" and not np.all(np.isfinite(y)):
-        raise ValueError("y contains NaN or infinity")
-    classes, index = np.unique(y, return_inverse=True)
-    if classes.size != 2:
-        more = f"; for more wrap a classifier in {MULTICLASS}" if classes.size > 2 else ""
-        raise ValueError(f"y must hold exactly two classes, got {classes.size}: {classes[:5].tolist()}{more}")
-    if pos_label is None or _is_label(pos_label, classes[1]):
-        return classes, np.where(index == 1, 1.0, -1.0)
-    if not _is_label(pos_label, classes[0]):
-        raise ValueError(f"pos_label must be one of the labels {shown(classes.tolist())}, got {shown(pos_label)}")
-    return classes[::-1].copy(), np.where(index == 0, 1.0, -1.0)
-
-
-def _is_label(value: Any, label: Any) -> bool:
-    """Whether the user's value is a label; comparisons of unlike things are no error."""
-    return np.ndim(value) == 0 and bool(np.all(value == label))
-
-
-def check_weights(sample_weight: Any, n: int, sign: Floats) -> Floats:
-    """The weights of the rows, 1 by default: both classes have a positive one."""
-    if sample_weight is None:
-        return np.ones(n)
-    weight = np.array(check_array(sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"))
-    if weight.shape != (n,):
-        raise ValueError(f"sample_weight must have shape ({n},), got {weight.shape}")
-    if np.any(weight < 0):
-        raise ValueError(f"sample_weight must not be negative, row {int(np.argmin(weight))} is {weight.min()}")
-    if not (np.any(weight[sign > 0] > 0) and np.any(weight[sign < 0] > 0)):
-        raise ValueError("sample_weight is zero for all rows of a class")
-    return weight
 
 
 def _join(X: Any, kernel: Kernel, bias: float, weight: Floats) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:

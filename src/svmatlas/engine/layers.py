@@ -45,10 +45,7 @@ from svmatlas.engine.facet import can_anchor, gather, sum_pull
 from svmatlas.engine.names import corner_of_triangle, find, name_vertex, numbers_of_names, opposite
 from svmatlas.engine.polygon import close_facet, has_coarse, path_of, trace_facet
 from svmatlas.engine.predicates import NO_CODE
-from svmatlas.engine.record import make_record
-from svmatlas.engine.refinement import refine
-from svmatlas.engine.tie_test import THIN, WIDE, is_crowded, is_far, is_steep, is_suspect, is_tie, shrinks
-from svmatlas.engine.waiting import (
+from svmatlas.engine.queue import (
     copy_row,
     dequeue,
     enqueue,
@@ -58,6 +55,9 @@ from svmatlas.engine.waiting import (
     release_row,
     take_row,
 )
+from svmatlas.engine.record import make_record
+from svmatlas.engine.refinement import refine
+from svmatlas.engine.tie_test import THIN, WIDE, is_crowded, is_far, is_steep, is_suspect, is_tie, shrinks
 from svmatlas.engine.workspace import MARGIN, L, P, Q, make_task
 from svmatlas.engine.zeros import UNKNOWN, vanishes
 

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from svmatlas.choose.folds import Folds, make_folds
 from svmatlas.choose.select import Selection, select
+from svmatlas.data.labels import validate_labels
 from svmatlas.data.preprocess import check_preprocessor, fit_preprocessor
 from svmatlas.data.problem import check_rows
-from svmatlas.models.svc import BaseSVC, check_raw, validate_labels, validate_training
+from svmatlas.models.svc import BaseSVC, check_raw, validate_training
 from svmatlas.support.messages import shown
 from svmatlas.support.stopping import Limit, stoppable
 

@@ -9,21 +9,17 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import check_is_fitted
 
 from svmatlas.data.features import decision_values
 from svmatlas.data.kernels import make_kernel
+from svmatlas.data.labels import check_labels, check_weights, validate_labels
 from svmatlas.data.problem import (
-    MULTICLASS,
     Problem,
     check_bias,
     check_bounds,
-    check_labels,
     check_rows,
-    check_weights,
     make_problem,
     make_region,
 )
@@ -367,18 +363,3 @@ def validate_training(estimator: Any, X: Any, y: Any) -> tuple[Any, npt.NDArray[
     """X and y of two classes."""
     X, y = check_like_sklearn(estimator, X, y=y)
     return X, validate_labels(y)
-
-
-def validate_labels(given: Any) -> npt.NDArray[Any]:
-    """Labels of two classes."""
-    y: npt.NDArray[Any] = column_or_1d(given, warn=True)
-    check_classification_targets(y)
-    kind = type_of_target(y, input_name="y")
-    if kind != "binary":
-        raise ValueError(
-            f"Only binary classification is supported. The type of the target is {kind}. "
-            f"For more classes wrap the classifier in {MULTICLASS}."
-        )
-    if np.unique(y).size == 1:
-        raise ValueError(f"two classes are needed, but y has 1 class: {y.tolist()[0]!r}")
-    return y
