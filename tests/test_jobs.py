@@ -19,6 +19,7 @@ from joblib.externals.loky import get_reusable_executor
 import svmatlas
 from svmatlas.atlas import jobs, storing, survey
 from svmatlas.store.manifest import is_begun, read_manifest
+from svmatlas.support.settings import SETTINGS
 from tests import cases
 from tests.test_tiles import assert_same
 
@@ -28,8 +29,8 @@ DASK = Path(sys.executable).with_name("dask")
 @pytest.fixture
 def in_tiles(monkeypatch):
     """Cuts are made here: workers take what they are given."""
-    monkeypatch.setattr(survey, "FEW", 4)
-    monkeypatch.setattr(survey, "EVENTS", 7)
+    monkeypatch.setattr(SETTINGS, "one_tile_points", 4)
+    monkeypatch.setattr(SETTINGS, "events_per_tile", 7)
 
 
 @pytest.fixture(scope="module")
@@ -158,7 +159,7 @@ def test_workers_that_keep_dying_are_given_up(plain, in_tiles, monkeypatch):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_budget_leaves_a_store_to_go_on_with(n_jobs, monkeypatch, tmp_path):
     X, y = cases.gaussian(300, 300, 5, 1.0)
-    monkeypatch.setattr(survey, "EVENTS", 24)
+    monkeypatch.setattr(SETTINGS, "events_per_tile", 24)
     begin = time.monotonic()
     store = svmatlas.explore(X, y, store=tmp_path / "map", time_budget=2.0, n_jobs=n_jobs)
     assert time.monotonic() - begin < 2.0 + 2.0

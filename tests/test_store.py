@@ -26,6 +26,7 @@ from svmatlas.engine.names import make_words
 from svmatlas.store import manifest as manifests
 from svmatlas.store import tiles as tile_files
 from svmatlas.store.manifest import read_manifest
+from svmatlas.support.settings import SETTINGS
 from tests import cases
 from tests.facts import cut_finely
 from tests.test_tiles import assert_same
@@ -114,8 +115,8 @@ def test_a_store_holds_the_map_of_memory(name, bias, tmp_path, finely):
 def test_a_store_of_a_region_with_tiles_that_were_cut_again(region, tmp_path, finely, monkeypatch):
     X, y = cases.gaussian(20, 20, 2, 1.0)
     plain = svmatlas.explore(X, y, region=region)
-    monkeypatch.setattr(survey, "EVENTS", 1000)
-    monkeypatch.setattr(survey, "ROOM", 0)
+    monkeypatch.setattr(SETTINGS, "events_per_tile", 1000)
+    monkeypatch.setattr(SETTINGS, "tile_bytes", 0)
     store = svmatlas.explore(X, y, region=region, store=tmp_path / "map.svmatlas", n_jobs=2)
     assert read_manifest(tmp_path / "map.svmatlas").parts
     assert_same_facets(store, plain)
@@ -410,10 +411,10 @@ KILLED = """
     import os, random, shutil, signal, sys, time
     from pathlib import Path
     import svmatlas
-    from svmatlas.atlas import survey
+    from svmatlas.support.settings import SETTINGS
     from svmatlas.store.manifest import read_manifest
     from tests import cases
-    survey.FEW, survey.EVENTS = 4, 7
+    SETTINGS.one_tile_points, SETTINGS.events_per_tile = 4, 7
     X, y = cases.lattice()
     svmatlas.explore(X, y, store=sys.argv[2], max_facets=500)  # loads all kernels
     random.seed(0)
