@@ -19,6 +19,7 @@ import subprocess
 import sys
 import time
 import warnings
+from pathlib import Path
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -36,6 +37,7 @@ from sklearn.svm import SVC, LinearSVC
 
 import svmatlas
 from page import compare_page
+from query import compare_queries
 from store import compare_stores, run_ten_million
 from svmatlas import AsymmetricSVC
 from svmatlas.choose import select as select_module
@@ -416,7 +418,7 @@ def ray_gap(path, X, y):
     return max(gaps)
 
 
-def ppopt_time(X, y, high):
+def ppopt_time(X, y, high, clock=time.perf_counter):
     """PPOPT on the dual over [0, high]^2: (algorithm, regions, seconds) of its quickest serial algorithm."""
     from ppopt.mp_solvers.solve_mpqp import mpqp_algorithm, solve_mpqp
     from ppopt.mpqp_program import MPQP_Program
@@ -431,16 +433,16 @@ def ppopt_time(X, y, high):
             np.vstack([np.eye(n), -np.eye(n)]), np.zeros((2 * n, 1)), -np.ones((n, 1)), np.zeros((n, 2)), rows @ rows.T,
             np.vstack([np.eye(2), -np.eye(2)]), np.array([[high], [high], [0.0], [0.0]]), F,
         )  # fmt: skip
-        begin = time.perf_counter()
+        begin = clock()
         with contextlib.redirect_stdout(io.StringIO()):
             regions = len(solve_mpqp(program, algorithm).critical_regions)
-        results.append((algorithm.name, regions, time.perf_counter() - begin))
+        results.append((algorithm.name, regions, clock() - begin))
     return min(results, key=lambda result: result[2])
 
 
-def compare_ppopt():
+def compare_ppopt(sizes=(6, 8, 10, 12)):
     print("\n| N = d | facets | PPOPT regions | PPOPT per region | svmatlas per facet | ratio |\n|---|---|---|---|---|---|")
-    for n in (6, 8, 10, 12):
+    for n in sizes:
         rng = np.random.default_rng(n)
         X, y = rng.normal(size=(n, n)), np.arange(n) % 2
         atlas = svmatlas.explore(X, y, region=((0, 1), (0, 1)))
@@ -688,6 +690,20 @@ def run_page():
     compare_page(svmatlas.explore(*breast_cancer()))
 
 
+def run_queries():
+    """Maps of half a million and some million pieces, as files."""
+    maps = [(*breast_cancer(), {}), (*gaussian(1000, 10), {"region": GROWTH})]
+    compare_queries(svmatlas.explore(X, y, **arguments) for X, y, arguments in maps)
+
+
+HEAD = (
+    "| data | facets (pieces) | layers | time per piece | share of a LinearSVC fit | whole map in fits (two threads) "
+    "| gain by two threads (by two processes) | arrays a piece | peak a piece | largest duality gap | atlas |\n"
+    + 11 * "|---"
+    + "|"
+)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     tables = {
@@ -699,6 +715,8 @@ def main():
         "select": compare_selections,
         "any time": compare_any_time,
         "page": run_page,
+        "query": run_queries,
+        "readme": lambda: subprocess.run([sys.executable, str(Path(__file__).with_name("readme.py"))], check=True),
         "store": compare_stores,
         "ten million": run_ten_million,
     } | {f"large {which}": lambda which=which: run_large(which) for which in LARGE}
@@ -711,13 +729,7 @@ def main():
     if arguments.case:
         run_case(arguments.case)
         return
-    print(
-        "| data | facets (pieces) | layers | time per piece | share of a LinearSVC fit | whole map in fits (two threads) "
-        "| gain by two threads (by two processes) | arrays a piece | peak a piece | largest duality gap | atlas |\n"
-        + 11 * "|---"
-        + "|",
-        flush=True,
-    )
+    print(HEAD, flush=True)
     for name in CASES:
         run_apart(name)
     print(flush=True)
@@ -730,6 +742,7 @@ def main():
     compare_ppopt()
     compare_selections()
     compare_any_time()
+    run_queries()
     run_page()
     compare_stores()
     run_ten_million()

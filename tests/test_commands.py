@@ -6,6 +6,7 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 import subprocess
 import sys
 
@@ -197,3 +198,15 @@ def test_a_partial_map_tells_its_logarithmic_coverage():
 def test_a_message_names_its_file_once(run):
     error = run("select", "data.csv", "--weights", "w", "--groups", "ward", "--positive", "maybe", code=2)
     assert error.count("data.csv") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"), [("svmatlas ex", "explore export"), ("svmatlas select data.csv --rule ", "best one_se")]
+)
+def test_a_shell_is_told_how_a_line_may_go_on(line, expected, tmp_path):
+    """As argcomplete asks, for bash, zsh and fish."""
+    asked = {"_ARGCOMPLETE": "1", "_ARGCOMPLETE_IFS": " ", "COMP_LINE": line, "COMP_POINT": str(len(line))}
+    asked["_ARGCOMPLETE_STDOUT_FILENAME"] = str(tmp_path / "answer")
+    program = "from svmatlas.cli.main import main; main([])"
+    subprocess.run([sys.executable, "-c", program], env=os.environ | asked, check=True)
+    assert (tmp_path / "answer").read_text().split() == expected.split()

@@ -518,6 +518,20 @@ def test_colours_of_models_fill_in_and_disagreement_is_counted(small):
     assert high >= max(np.sum(far[0] != far[2]), np.sum(far[1] != far[2]))
 
 
+def test_colours_of_coefficients_are_for_what_is_in_view(small):
+    """The largest coefficient in view has the last colour, whatever was in view before."""
+    tab, _, _, atlas, *_ = small
+    tab.run("app.setColor('coef:0')")
+    tab.settle()
+    whole = tab.run("app.range")[1]
+    tab.run("(app.view = { x: -2, y: -2, step: 0.0005 }, app.changed())")
+    tab.settle()
+    low, high = tab.run("app.range")
+    p, q = 10 ** np.random.default_rng(0).uniform(-2.2, -1.8, (2, 300))
+    assert low == -high
+    assert np.abs(atlas.coef(p, q)[:, 0]).max() <= 1.2 * high < whole
+
+
 def test_what_cannot_be_shown_is_said(small_page, tmp_path):
     _, X, y, atlas, *_ = small_page
     with pytest.raises(ValueError, match="both X_test and y_test"):

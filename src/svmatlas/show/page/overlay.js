@@ -4,7 +4,7 @@ import { EVENT_COLORS, PIN_COLORS } from "./colors.js";
 import { bend, boxOf, halfPlanes, placeOf, toPixel } from "./plane.js";
 
 const BENT = 0.3; // pixels that a drawn line may be off
-const NAME_BELOW = 26; // pixels from the upper and lower side that have no numbers of the vertical axis: names and others are there
+const NAME_BELOW = 34; // pixels from the upper and lower side that have no numbers of the vertical axis: names and others are there
 const ROOM = 20; // pixels from the left and right side that have no numbers of the horizontal axis: they would be cut
 
 export class Overlay {

@@ -82,7 +82,8 @@ export class Scene {
   }
 
   get range() {
-    return this.quantity.picture ? (this.picture?.range ?? [0, 1]) : this.values.range;
+    if (this.quantity.picture) return this.picture?.range ?? [0, 1];
+    return this.values.range[0] <= this.values.range[1] ? this.values.range : [0, 0]; // nothing is known yet
   }
 
   draw() {

@@ -83,6 +83,7 @@ export class Values {
     this.atlas = atlas;
     this.painter = painter;
     this.values = new Float32Array(4 * WIDE * painter.height);
+    this.inMiddle = new Float32Array(atlas.nFacets); // of a model's value, as far as it is known
     this.range = [0, 1];
     this.axis = TO_COSTS;
     this.done = 0;
@@ -98,7 +99,7 @@ export class Values {
     this.done = 0;
     this.queue = [];
     if (quantity.picture) return;
-    if (quantity.needsModels) this.range = [0, quantity.id === "alpha" ? 1 : 0];
+    if (quantity.needsModels) this.range = quantity.id === "alpha" ? [0, 1] : [Infinity, -Infinity];
     else this.fill(valueOfFacets(this.atlas, quantity.id));
     if (quantity.id === "alpha") this.axis = this.atlas.axis[this.pointOfRow()] ?? TO_COSTS;
     this.painter.setValues(this.values);
@@ -124,6 +125,20 @@ export class Values {
   ask(facets) {
     if (!this.quantity?.needsModels) return;
     this.queue = facets.filter((f) => this.values[4 * f + 3] === 0).reverse();
+    if (this.quantity.id !== "alpha") this.fitRange(facets.filter((f) => this.values[4 * f + 3] !== 0));
+  }
+
+  // Colours are for what is in view: far out coefficients may be a hundred times as large.
+  fitRange(known) {
+    this.range = [Infinity, -Infinity];
+    for (const f of known) this.widen(this.inMiddle[f]);
+    this.done = known.length;
+  }
+
+  widen(value) {
+    if (!Number.isFinite(value)) return;
+    const [low, high] = this.quantity.table === "sign" ? [-Math.abs(value), Math.abs(value)] : [value, value];
+    this.range = [Math.min(this.range[0], low), Math.max(this.range[1], high)];
   }
 
   get pending() {
@@ -208,15 +223,14 @@ export class Values {
     const { unit } = this.atlas;
     this.put(f, [p * unit, q * unit, l, KNOWN_MAP]);
     const c = middleOfFacet(this.atlas, f);
-    const size = c[2] > 0 ? Math.abs((p * c[0] + q * c[1]) / c[2] + l) : 0;
-    if (size > this.range[1] && Number.isFinite(size)) this.range = [-size, size];
+    this.inMiddle[f] = c[2] > 0 ? (p * c[0] + q * c[1]) / c[2] + l : 0;
+    this.widen(this.inMiddle[f]);
   }
 
   setValue(f, value) {
     this.put(f, [0, 0, value, KNOWN_VALUE]);
-    if (this.quantity.id === "alpha") return;
-    const [low, high] = this.done ? this.range : [value, value];
-    this.range = [Math.min(low, value), Math.max(high, value)];
+    this.inMiddle[f] = value;
+    if (this.quantity.id !== "alpha") this.widen(value);
   }
 }
 
