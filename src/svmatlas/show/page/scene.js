@@ -4,9 +4,10 @@
 // On machines that take long, a movement shows what was drawn before, and facets are drawn when it rests.
 
 import { PIN_NAMES } from "./panel.js";
-import { bend, boxOf, halfPlanes, homeView, makeScale } from "./plane.js";
+import { bend, boxOf, halfPlanes, homeView, makeScale, placeOf } from "./plane.js";
 import { hasSurface, scoresIn } from "./surface.js";
 import { alongCurve, facetsIn, layOut, ringOf, triangulate } from "./triangles.js";
+import { middleOfFacet } from "./values.js";
 
 const CHORD = 0.3; // pixels that a drawn facet may be off
 const FINE = 60000; // facets in view up to which they are drawn anew, as exactly as the zoom asks for, with their edges
@@ -82,8 +83,7 @@ export class Scene {
   }
 
   get range() {
-    if (this.quantity.picture) return this.picture?.range ?? [0, 1];
-    return this.values.range[0] <= this.values.range[1] ? this.values.range : [0, 0]; // nothing is known yet
+    return this.quantity.picture ? (this.picture?.range ?? [0, 1]) : this.values.shown;
   }
 
   draw() {
@@ -242,7 +242,20 @@ export class Scene {
     this.asked = key;
     const { boxes } = this.layout;
     const area = (f) => (boxes[4 * f + 1] - boxes[4 * f]) * (boxes[4 * f + 3] - boxes[4 * f + 2]);
-    this.values.ask(facetsIn(this.layout, boxOf(this.view, this.size)).sort((f, g) => area(g) - area(f)));
+    const box = boxOf(this.view, this.size);
+    this.values.ask(facetsIn(this.layout, box).sort((f, g) => area(g) - area(f)), (f) => this.seenOf(f, box));
+  }
+
+  // The user's costs in the middle of a facet, or of that part of it that is in a box.
+  seenOf(f, [x0, x1, y0, y1]) {
+    const { scale, atlas } = this;
+    const [p, q, l] = middleOfFacet(atlas, f);
+    const c = [p / atlas.unit, q / atlas.unit, l];
+    const [x, y] = placeOf(scale, ...c);
+    if (x >= x0 && x <= x1 && y >= y0 && y <= y1) return c;
+    const ring = ringOf(atlas, halfPlanes(scale, [x0, x1, y0, y1]), f);
+    if (!ring.length) return null;
+    return [0, 1, 2].map((k) => ring.reduce((sum, corner) => sum + corner[k] / (corner[0] + corner[1] + corner[2]), 0));
   }
 }
 

@@ -12,6 +12,7 @@ import { alphaIn } from "./ties.js";
 
 const KNOWN_MAP = 1;
 const KNOWN_VALUE = 2;
+const NOTHING = [Infinity, -Infinity]; // a range of no values
 const TO_COSTS = 2; // the axis that a value is divided by: l
 
 export function quantities(atlas) {
@@ -83,7 +84,6 @@ export class Values {
     this.atlas = atlas;
     this.painter = painter;
     this.values = new Float32Array(4 * WIDE * painter.height);
-    this.inMiddle = new Float32Array(atlas.nFacets); // of a model's value, as far as it is known
     this.range = [0, 1];
     this.axis = TO_COSTS;
     this.done = 0;
@@ -99,7 +99,7 @@ export class Values {
     this.done = 0;
     this.queue = [];
     if (quantity.picture) return;
-    if (quantity.needsModels) this.range = quantity.id === "alpha" ? [0, 1] : [Infinity, -Infinity];
+    if (quantity.needsModels) this.range = quantity.id === "alpha" ? [0, 1] : NOTHING;
     else this.fill(valueOfFacets(this.atlas, quantity.id));
     if (quantity.id === "alpha") this.axis = this.atlas.axis[this.pointOfRow()] ?? TO_COSTS;
     this.painter.setValues(this.values);
@@ -121,8 +121,9 @@ export class Values {
     this.range = [low, high];
   }
 
-  // Facets to compute next, in order; those that are known are passed over.
-  ask(facets) {
+  // Facets to compute next, in order; those that are known are passed over. ``seenOf`` gives costs in the middle of what is seen of one.
+  ask(facets, seenOf) {
+    this.seenOf = seenOf;
     if (!this.quantity?.needsModels) return;
     this.queue = facets.filter((f) => this.values[4 * f + 3] === 0).reverse();
     if (this.quantity.id !== "alpha") this.fitRange(facets.filter((f) => this.values[4 * f + 3] !== 0));
@@ -130,15 +131,29 @@ export class Values {
 
   // Colours are for what is in view: far out coefficients may be a hundred times as large.
   fitRange(known) {
-    this.range = [Infinity, -Infinity];
-    for (const f of known) this.widen(this.inMiddle[f]);
+    this.range = NOTHING;
+    for (const f of known) this.widen(f);
     this.done = known.length;
   }
 
-  widen(value) {
+  widen(f) {
+    const value = this.valueInView(f);
     if (!Number.isFinite(value)) return;
     const [low, high] = this.quantity.table === "sign" ? [-Math.abs(value), Math.abs(value)] : [value, value];
     this.range = [Math.min(this.range[0], low), Math.max(this.range[1], high)];
+  }
+
+  // In the middle of what is seen of a facet: it may reach far out, to values that are not in view.
+  valueInView(f) {
+    const [p, q, l, known] = this.values.subarray(4 * f, 4 * f + 4);
+    if (known === KNOWN_VALUE) return l;
+    const c = this.seenOf(f);
+    return c ? (p * c[0] + q * c[1]) / c[2] + l : NaN;
+  }
+
+  // The values that the colours are for.
+  get shown() {
+    return this.range[0] <= this.range[1] ? this.range : [0, 0];
   }
 
   get pending() {
@@ -222,15 +237,12 @@ export class Values {
   setMap(f, [p, q, l]) {
     const { unit } = this.atlas;
     this.put(f, [p * unit, q * unit, l, KNOWN_MAP]);
-    const c = middleOfFacet(this.atlas, f);
-    this.inMiddle[f] = c[2] > 0 ? (p * c[0] + q * c[1]) / c[2] + l : 0;
-    this.widen(this.inMiddle[f]);
+    this.widen(f);
   }
 
   setValue(f, value) {
     this.put(f, [0, 0, value, KNOWN_VALUE]);
-    this.inMiddle[f] = value;
-    if (this.quantity.id !== "alpha") this.widen(value);
+    if (this.quantity.id !== "alpha") this.widen(f);
   }
 }
 
