@@ -159,6 +159,7 @@ def test_workers_that_keep_dying_are_given_up(plain, in_tiles, monkeypatch):
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_a_budget_leaves_a_store_to_go_on_with(n_jobs, monkeypatch, tmp_path):
     X, y = cases.gaussian(300, 300, 5, 1.0)
+    svmatlas.explore(X[::10], y[::10], store=tmp_path / "first")  # loads the kernels
     monkeypatch.setattr(SETTINGS, "events_per_tile", 24)
     begin = time.monotonic()
     store = svmatlas.explore(X, y, store=tmp_path / "map", time_budget=2.0, n_jobs=n_jobs)
@@ -166,4 +167,4 @@ def test_a_budget_leaves_a_store_to_go_on_with(n_jobs, monkeypatch, tmp_path):
     assert not store.complete
     assert 0 < store.n_tiles < len(read_manifest(tmp_path / "map").tiles)
     assert np.isfinite(store.progress().rate)
-    assert svmatlas.resume(tmp_path / "map", time_budget=0.5).n_tiles > store.n_tiles
+    assert svmatlas.resume(tmp_path / "map", max_facets=store.n_pieces + 1).n_tiles > store.n_tiles
