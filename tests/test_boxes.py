@@ -21,7 +21,7 @@ from svmatlas.choose.strips import Rows, possible_counts
 from svmatlas.data.problem import make_problem
 from svmatlas.engine.workspace import INSIDE
 from svmatlas.support.stopping import NEVER, Limit, Stopped
-from tests import brute
+from tests import brute, cases
 from tests.test_select import REGION, noisy
 
 CASES = {
@@ -324,3 +324,13 @@ def test_workers_are_those_of_the_backend_that_is_set(backend):
 def test_the_time_that_is_left_goes_to_other_processes():
     limit = pickle.loads(pickle.dumps(Limit(100.0)))
     assert 90.0 < limit.left <= 100.0
+
+
+def test_scores_at_many_costs_are_those_at_each():
+    """Also far out, where a line that parts costs has the whole box on one side."""
+    X, y = cases.one_hot()
+    selection = svmatlas.select(X, y, cv=3, tolerance=0.02)
+    p, q = (v.ravel() for v in np.meshgrid(10.0 ** np.arange(-1, 14, 0.5), 10.0 ** np.arange(0.5, 14, 0.5)))
+    together = selection.scores_on_map(p, q)
+    for k in range(0, p.size, 37):
+        np.testing.assert_array_equal(together[k], selection.scores_on_map(p[k : k + 1], q[k : k + 1])[0])

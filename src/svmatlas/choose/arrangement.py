@@ -529,6 +529,17 @@ def fragments_of(judge, best, box):
     return out, unknown, n_boxes
 
 
+@kernel_alloc
+def _count_each(judge, box, costs, which, out):
+    """Counts at some costs in a box, by a walk to each."""
+    for n in which:
+        positive, counts = box.positive.copy(), box.counts.copy()
+        _walk(judge, box, costs[n], positive, counts)
+        for row in range(2):
+            for k in range(counts.shape[1]):
+                out[n, row, k] = counts[row, k]
+
+
 @entry
 def counts_at(judge, best, box, costs):
     """Counts (n, 2, K) at some costs in a box."""
@@ -538,12 +549,7 @@ def counts_at(judge, best, box, costs):
         box, mine = stack.pop()
         chosen = _choose_line(box, h) if mine.size > FEW and box.points.size > FEW else -2
         if chosen == -2:
-            for n in mine:
-                positive, counts = box.positive.copy(), box.counts.copy()
-                _walk(judge, box, costs[n], positive, counts)
-                for row in range(2):
-                    for k in range(counts.shape[1]):
-                        out[n, row, k] = counts[row, k]
+            _count_each(judge, box, costs, mine, out)
             continue
         above = np.zeros(mine.size, np.bool_)
         for k in range(mine.size):
@@ -551,6 +557,10 @@ def counts_at(judge, best, box, costs):
         for half in range(2):
             child, exists = _child(judge, best, box, h, chosen, half, 0)
             some = mine[above] if half == 0 else mine[~above]
-            if some.size > 0:
-                stack.append((child if exists else box, some))
+            if some.size == 0:
+                continue
+            if exists and (child.points.size < box.points.size or some.size < mine.size):
+                stack.append((child, some))
+            else:  # the line does not get any further
+                _count_each(judge, box, costs, some, out)
     return out
