@@ -237,7 +237,7 @@ def test_several_classes_and_probabilities():
     for estimator in ALL:
         with pytest.raises(ValueError, match=r"Only binary classification.*sklearn\.multiclass\.OneVsRestClassifier"):
             estimator().fit(X, np.arange(len(y)) % 3)
-        with pytest.raises(ValueError, match=r"exactly two classes, got 1: \[7\]$"):
+        with pytest.raises(ValueError, match=r"exactly two classes, got 1 class: \[7\]$"):
             estimator().fit(X, np.full(len(y), 7))
 
 

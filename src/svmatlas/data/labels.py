@@ -37,7 +37,8 @@ def check_labels(y: npt.NDArray[Any], pos_label: Any = None) -> tuple[npt.NDArra
     classes, index = np.unique(y, return_inverse=True)
     if classes.size != 2:
         more = f"; for more wrap a classifier in {MULTICLASS}" if classes.size > 2 else ""
-        raise ValueError(f"y must hold exactly two classes, got {classes.size}: {classes[:5].tolist()}{more}")
+        count = "1 class" if classes.size == 1 else classes.size
+        raise ValueError(f"y must hold exactly two classes, got {count}: {classes[:5].tolist()}{more}")
     if pos_label is None or _is_label(pos_label, classes[1]):
         return classes, np.where(index == 1, 1.0, -1.0)
     if not _is_label(pos_label, classes[0]):
