@@ -272,7 +272,7 @@ def test_an_estimate_without_time_is_a_lower_bound(monkeypatch):
 
 def test_tiles_that_are_alike_by_chance_are_no_proof(monkeypatch):
     X, y = cases.gaussian(60, 60, 3, 1.0)
-    found = [budget.Sample(800.0, 1.0, 0.0, m, whole=True) for m in (1, 2)]
+    found = [budget.Sample(800.0, 1.0, error=0.0, standard_error=0.0, n_sampled=m, whole=True) for m in (1, 2)]
     monkeypatch.setattr(stream, "samples", lambda *_: iter(found))
     monkeypatch.setattr(SETTINGS, "events_per_tile", 32)
     rough = svmatlas.estimate(X, y)
