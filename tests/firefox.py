@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 from contextlib import contextmanager
 from importlib.util import find_spec
 
@@ -54,6 +55,15 @@ class Tab:
     def open(self, path):
         self.requests.clear()
         self.call("browsingContext.navigate", context=self.context, url=path.as_uri(), wait="complete")
+        end = time.monotonic() + PATIENCE
+        while self._address() != path.as_uri():  # for a moment it may be the page before that answers
+            assert time.monotonic() < end, "the page does not come"
+            time.sleep(0.05)
+
+    def _address(self):
+        """Of the page that answers."""
+        found = self.call("script.evaluate", expression="document.URL", target={"context": self.context}, awaitPromise=True)
+        return found["result"].get("value") if found["type"] == "success" else None
 
     def run(self, expression, argument=None):
         """The value of an expression of ``app``, the page, and ``given``, an argument."""

@@ -66,6 +66,19 @@ def test_tiles_change_nothing(name, bias, monkeypatch):
         assert_same(tiled, plain)
 
 
+def test_a_tile_is_the_same_from_wherever_it_is_explored(monkeypatch):
+    """Corners are then known in another order, some of them badly: what lies near must not be told from the others alone."""
+    X, y = cases.binary()
+    problem = svmatlas.explore(X, y, bias=0.01, max_facets=1)._problem
+    cut_finely(monkeypatch, 7)
+    surveyor, rng = survey.Surveyor(problem, ((0.0, np.inf), (0.0, np.inf))), np.random.default_rng(0)
+    for tile in surveyor.cut((0.0, 0.0)):
+        facets = surveyor.explore(tile)
+        keys = np.sort(facets.key)
+        for f in rng.choice(keys.size, 6):
+            np.testing.assert_array_equal(np.sort(surveyor.explore(tile, state=facets.state(f)).key), keys)
+
+
 @pytest.mark.parametrize("region", [((1e-2, 10), (1e-3, 1)), ((0, np.inf), (0.1, 0.5)), ((0.3, np.inf), (0, np.inf))])
 def test_tiles_of_a_region(region, monkeypatch):
     X, y = cases.gaussian(40, 40, 2, 1.0)

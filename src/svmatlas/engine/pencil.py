@@ -369,6 +369,16 @@ def _pencil_known(t, hints):
     return True
 
 
+@kernel
+def _has_known(t, hints):
+    """Are the score lines among the known edges those of the pencil? A corner that is known badly may be far from the ball."""
+    for n in range(2 * hints.size):
+        k = code_of_hint(hints, n)
+        if k >= 0 and t.factor.slot[k >> 1] < 0 and k != t.facet.pencil[0] and k != t.facet.pencil[1]:
+            return False
+    return True
+
+
 ALL, ONLY_NEAR = np.arange(2)
 """Points that a pencil is chosen from."""
 
@@ -409,8 +419,9 @@ def find_pencil(t, hints, near):
             if near == ONLY_NEAR and not _pencil_answered(t):
                 t.facet.around = _all_in_ball(t, hints)
             outcome = _reduce_pencil(t)
-            if outcome == ASKING and t.facet.around == 1:  # answers are to hold for all points
+            if t.facet.around == 1 and (outcome == ASKING or not _has_known(t, hints)):  # answers are to hold for all points
                 t.facet.around, t.polygon.n_asked = 0, 0
+                t.facet.pencil[0], t.facet.pencil[1] = -1, -1
                 outcome = _reduce_pencil(t)
             if outcome == ASKING:
                 return False
