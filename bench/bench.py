@@ -691,8 +691,9 @@ def run_page():
 
 
 def run_queries():
-    """Maps of half a million and some million pieces, as files."""
-    maps = [(*breast_cancer(), {}), (*gaussian(1000, 10), {"region": GROWTH})]
+    """Maps of half a million to six million facets, as files; the last one needs 6 GiB."""
+    small_costs = {"region": ((1e-3, 1.0), (1e-3, 1.0))}
+    maps = [(*breast_cancer(), {}), (*gaussian(1000, 10), {"region": GROWTH}), (*gaussian(3500, 10), small_costs)]
     compare_queries(svmatlas.explore(X, y, **arguments) for X, y, arguments in maps)
 
 

@@ -177,6 +177,7 @@ def test_a_bar_of_an_estimate_shows_its_share(capsys):
     svmatlas.estimate(X, Y, region=REGION, time_budget=0.5, progress=True)
     text = capsys.readouterr().err
     assert "/1.5 [" in text  # a second more is allowed for the last tile
+    assert text.split("\r")[-1].startswith("100%")
     assert "inf" not in text
 
 

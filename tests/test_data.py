@@ -315,6 +315,8 @@ def test_a_column_that_is_no_number_is_named_with_what_to_do():
     frame = pd.DataFrame({"age": [50.0, 61, 70, 44], "ward": ["3", "b", "c", "b"]})
     with pytest.raises(ValueError, match=r"column 'ward' holds 'b', which is no number; preprocessor= .*OneHotEncoder"):
         svmatlas.explore(frame, [0, 1, 0, 1])
+    with pytest.raises(ValueError, match=r"column 'ward' holds 'b', which is no number"):  # what float() failed at
+        svmatlas.explore(frame.assign(age=[50.0, 61, None, 44]), [0, 1, 0, 1])
     with pytest.raises(ValueError, match=r"NaN(.|\n)*: column 'age' has no value in row 2 \(1 in all\); preprocessor="):
         svmatlas.explore(frame.drop(columns="ward").assign(age=[50.0, 61, None, 44], size=1.0), [0, 1, 0, 1])
     with pytest.raises(ValueError, match="contains NaN") as caught:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 from sklearn.metrics import make_scorer
+from sklearn.model_selection import cross_val_score
 
 import svmatlas
 from svmatlas.choose.scoring import get_score
@@ -32,16 +33,17 @@ def test_scorers_with_arguments_are_understood():
 @pytest.mark.parametrize(
     ("scoring", "text"),
     [
-        ("average_precision", "'average_precision', which is not counted from predictions.* use one of 'accuracy'"),
+        ("average_precision", "'average_precision': it is made of decision values.* not counted.* use one of 'accuracy'"),
         ("neg_log_loss", "not counted from predictions"),
-        (metrics.average_precision_score, "average_precision_score is not known here, which is not counted"),
+        (metrics.average_precision_score, "average_precision_score is not known here: it is made of decision values"),
         ("fancy", "unknown scoring 'fancy': use one of 'accuracy'"),
         (metrics.fbeta_score, "needs beta: use svmatlas.scoring.fbeta"),
         (metrics.get_scorer("average_precision"), "is not made of predictions"),
         (make_scorer(metrics.zero_one_loss, greater_is_better=False), "greater_is_better=False is a loss"),
-        (make_scorer(metrics.f1_score, pos_label=0), "pos_label=0 is not known here; pos_label is an argument of select"),
+        (make_scorer(metrics.f1_score, pos_label=0), "pos_label=0, but the positive label here is 1: pos_label is an"),
         (make_scorer(metrics.f1_score, average="macro"), "average='macro' is not known"),
         (make_scorer(lambda y, p: 1.0), "takes labels, and counts are needed"),
+        (lambda y, p: 1.0, r"a function of four counts \(tn, fp, fn, tp\): <lambda> takes \(y, p\)"),
         (np.float64(2.0), r"a name or a function of \(tn, fp, fn, tp\), got 2.0"),
     ],
 )
@@ -49,6 +51,19 @@ def test_what_is_not_understood_is_refused_with_the_reason(scoring, text):
     X, y = np.arange(8.0)[:, None], np.arange(8) % 2
     with pytest.raises(ValueError, match=text):
         svmatlas.select(X, y, cv=2, scoring=scoring)
+
+
+def test_a_scorer_may_name_the_positive_label():
+    """As scikit-learn needs it where labels are text."""
+    rng = np.random.default_rng(1)
+    y = np.where(np.arange(24) % 3 == 0, "ill", "well")
+    X = rng.normal(size=(24, 2)) + (y == "ill")[:, None]
+    scorer = make_scorer(metrics.f1_score, pos_label="ill")
+    best = svmatlas.select(X, y, cv=2, scoring=scorer, pos_label="ill", region=((0.1, 1.0), (0.1, 1.0)))
+    model = svmatlas.AsymmetricSVC(best.C_pos, best.C_neg, pos_label="ill")
+    assert np.mean(cross_val_score(model, X, y, cv=2, scoring=scorer)) == pytest.approx(best.best_score)
+    with pytest.raises(ValueError, match="the positive label here is 'well'"):
+        svmatlas.select(X, y, cv=2, scoring=scorer)
 
 
 def test_precision_and_recall_are_searched_exactly():

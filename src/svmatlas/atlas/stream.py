@@ -15,7 +15,7 @@ from svmatlas.atlas.single import unite_tile
 from svmatlas.atlas.survey import RAY_SHARE, Surveyor
 from svmatlas.data.problem import Bounds, check_bounds, make_problem
 from svmatlas.engine.ahead import compile_kernels, get_help
-from svmatlas.support.progress import make_bar, move_to
+from svmatlas.support.progress import finish, make_bar, move_to
 from svmatlas.support.stopping import Limit, check_budget, stoppable
 from svmatlas.support.threads import make_pool
 
@@ -154,7 +154,7 @@ def estimate(
             if sample.n_sampled > 1 and (not sample.whole or time.monotonic() > end):
                 break
         if bar is not None:
-            bar.close()
+            finish(bar)
     n_tiles = len(grid[0]) * len(grid[1])
     least = SPREAD * float(np.sqrt((1 - sample.n_sampled / n_tiles) / sample.n_sampled))
     error = max(sample.error, least, AT_LEAST) if sample.whole and surveyor.all_cut else np.inf

@@ -13,11 +13,13 @@ s = T it is 0 by convention, between the values around. Monotony of the others i
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from svmatlas.data.labels import is_label
 from svmatlas.support.messages import shown
 
 Floats = npt.NDArray[np.float64]
@@ -187,22 +189,39 @@ ONE_CLASS_ALLOWED = {accuracy}
 """Scores that mean something for rows of one class only."""
 
 
-def get_score(scoring: Any) -> Score:
-    """The function of (tn, fp, fn, tp) for the user's ``scoring``: a name, a function, or what scikit-learn has for these."""
+def get_score(scoring: Any, positive: Any = 1) -> Score:
+    """The function of (tn, fp, fn, tp) for the user's ``scoring``: a name, a function, or what scikit-learn has for these.
+
+    A scorer may name the label that is positive anyway.
+    """
     if _is_roc_auc(scoring):
         return roc_auc
     if isinstance(scoring, str):
         if scoring not in NAMED:
-            raise ValueError(f"unknown scoring {scoring!r}{_reason(scoring)}: {ADVICE}")
+            raise ValueError(f"unknown scoring {scoring!r}: {_reason(scoring)}{ADVICE}")
         return NAMED[scoring]
     if not callable(scoring):
         raise ValueError(f"scoring must be a name or a function of (tn, fp, fn, tp), got {shown(scoring)}")
     if hasattr(scoring, "_score_func"):
-        return _from_scorer(scoring)
+        return _from_scorer(scoring, positive)
     if str(getattr(scoring, "__module__", "")).startswith("sklearn."):
-        return _from_function(scoring, {})
+        return _from_function(scoring, {}, positive)
+    _check_arguments(scoring)
     score: Score = scoring
     return score
+
+
+def _check_arguments(score: Any) -> None:
+    """ValueError if a function surely does not take four counts."""
+    try:
+        arguments = signature(score)
+    except (TypeError, ValueError):  # of a builtin function
+        return
+    try:
+        arguments.bind(0, 0, 0, 0)
+    except TypeError:
+        name = getattr(score, "__name__", shown(score))
+        raise ValueError(f"scoring must be a function of four counts (tn, fp, fn, tp): {name} takes {arguments}") from None
 
 
 def _is_roc_auc(scoring: Any) -> bool:
@@ -222,22 +241,22 @@ def _reason(name: str) -> str:
     """Why a score that scikit-learn knows is not known here."""
     if any(part in name for part in RANKED):
         return (
-            ", which is not counted from predictions: it ranks rows by decision values, so it is not constant in cells of "
-            "the plane (svmatlas.roc_frontier has the rates that all costs can reach)"
+            "it is made of decision values or probabilities, not counted from predictions, so it is not constant in cells of "
+            "the plane (svmatlas.roc_frontier has the rates that all costs can reach); "
         )
     return ""
 
 
-def _from_scorer(scorer: Any) -> Score:
+def _from_scorer(scorer: Any, positive: Any) -> Score:
     """What ``sklearn.metrics.make_scorer`` was given, as a function of counts."""
     if getattr(scorer, "_sign", 1) != 1:
         raise ValueError("scoring: a scorer with greater_is_better=False is a loss; give minus that, as a function of counts")
     if getattr(scorer, "_response_method", "predict") != "predict":
         raise ValueError(f"scoring: the scorer {shown(scorer)} is not made of predictions: {ADVICE}")
-    return _from_function(scorer._score_func, dict(scorer._kwargs))
+    return _from_function(scorer._score_func, dict(scorer._kwargs), positive)
 
 
-def _from_function(function: Any, arguments: dict[str, Any]) -> Score:
+def _from_function(function: Any, arguments: dict[str, Any], positive: Any) -> Score:
     """A function of ``sklearn.metrics`` with some arguments, as a function of counts."""
     name = getattr(function, "__name__", "")
     if not str(getattr(function, "__module__", "")).startswith("sklearn."):
@@ -248,12 +267,14 @@ def _from_function(function: Any, arguments: dict[str, Any]) -> Score:
     beta = arguments.pop("beta", None)
     score = fbeta(beta) if name == "fbeta_score" and beta is not None else FUNCTIONS.get(name)
     if score is None:
-        missing = ", which needs beta: use svmatlas.scoring.fbeta" if name == "fbeta_score" else _reason(name)
-        raise ValueError(f"scoring: sklearn.metrics.{name} is not known here{missing}: {ADVICE}")
+        missing = "it needs beta: use svmatlas.scoring.fbeta; " if name == "fbeta_score" else _reason(name)
+        raise ValueError(f"scoring: sklearn.metrics.{name} is not known here: {missing}{ADVICE}")
     for key, value in arguments.items():
-        if value not in HARMLESS.get(key, ()):
-            advice = "; pos_label is an argument of select" if key == "pos_label" else ""
-            raise ValueError(f"scoring: {name} with {key}={shown(value)} is not known here{advice}")
+        if key == "pos_label" and not is_label(value, positive):
+            other = f"the positive label here is {shown(positive)}: pos_label is an argument of select"
+            raise ValueError(f"scoring: {name} with pos_label={shown(value)}, but {other}")
+        if key != "pos_label" and value not in HARMLESS.get(key, ()):
+            raise ValueError(f"scoring: {name} with {key}={shown(value)} is not known here")
     return score
 
 

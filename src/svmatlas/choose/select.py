@@ -296,7 +296,7 @@ def select(
         folds = make_folds(X, y, cv, sample_weight, groups, random_state, pos_label, preprocessor)
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         model = {"bias": bias, "random_state": random_state, **kind}
-        score = get_score(scoring)
+        score = get_score(scoring, folds.classes[1])
         if score is roc_auc:
             _check_ranking(rule, threshold)
             tolerance = RANKING_TOLERANCE if tolerance is None and not limit.finite else tolerance

@@ -117,16 +117,17 @@ def check_names(names: Any, n_features: int) -> tuple[str, ...]:
 
 
 def column_at_fault(X: Any) -> str:
-    """What is wrong with the first column of a data frame that is not all numbers, and what to do; empty if there is none."""
+    """The first column of a data frame with a text, or else with a missing value, and what to do; empty if there is none."""
+    gap = ""
     for name in column_names(X) or ():
         column = np.asarray(X[name])
         try:
             missing = np.flatnonzero(np.isnan(column.astype(np.float64)).reshape(len(column), -1).any(axis=1))
         except (TypeError, ValueError):
             return f": column {name!r} holds {_first_text(column)}, which is no number; {ADVICE}"
-        if missing.size:
-            return f": column {name!r} has no value in row {missing[0]} ({missing.size} in all); {ADVICE}"
-    return ""
+        if missing.size and not gap:
+            gap = f": column {name!r} has no value in row {missing[0]} ({missing.size} in all); {ADVICE}"
+    return gap
 
 
 def _first_text(column: npt.NDArray[Any]) -> str:

@@ -39,14 +39,14 @@ def check_labels(y: npt.NDArray[Any], pos_label: Any = None) -> tuple[npt.NDArra
         more = f"; for more wrap a classifier in {MULTICLASS}" if classes.size > 2 else ""
         count = "1 class" if classes.size == 1 else classes.size
         raise ValueError(f"y must hold exactly two classes, got {count}: {classes[:5].tolist()}{more}")
-    if pos_label is None or _is_label(pos_label, classes[1]):
+    if pos_label is None or is_label(pos_label, classes[1]):
         return classes, np.where(index == 1, 1.0, -1.0)
-    if not _is_label(pos_label, classes[0]):
+    if not is_label(pos_label, classes[0]):
         raise ValueError(f"pos_label must be one of the labels {shown(classes.tolist())}, got {shown(pos_label)}")
     return classes[::-1].copy(), np.where(index == 0, 1.0, -1.0)
 
 
-def _is_label(value: Any, label: Any) -> bool:
+def is_label(value: Any, label: Any) -> bool:
     """Whether the user's value is a label; comparisons of unlike things are no error."""
     return np.ndim(value) == 0 and bool(np.all(value == label))
 

@@ -20,6 +20,12 @@ def move_to(bar: Any, done: float, total: float) -> None:
     bar.update(done - bar.n)
 
 
+def finish(bar: Any) -> None:
+    """All is done, be it sooner than expected."""
+    bar.update(bar.total - bar.n)
+    bar.close()
+
+
 def show(bar: Any, text: str) -> None:
     """One more step, and what it says; nothing without a bar."""
     if bar is not None:
