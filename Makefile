@@ -56,6 +56,7 @@ paper: $(VENV)/.demo
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/build
+	! grep -rlE '<(script|link|img)[^>]*(src|href)="https?://' docs/build --include='*.html'  # pages are whole without a network
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

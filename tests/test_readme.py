@@ -35,3 +35,9 @@ def test_shell_lines(tmp_path, monkeypatch, capsys):
         assert program == "svmatlas"
         assert main(argv) == 0
     assert "valid, complete" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)
+def test_formulas_have_braces_where_their_reader_needs_them(path):
+    r"""``\frac12`` becomes a fraction of 12 and what follows, the index of ``\hat x_i`` an underscript."""
+    assert re.findall(r"\\(?:[td]?frac|hat|bar|tilde)(?!\{)", path.read_text(encoding="utf-8")) == []
