@@ -163,9 +163,14 @@ def test_pixels_have_the_colour_of_their_value(small, color):
     pixels = np.random.default_rng(0).integers(50, 600, (30, 2)).tolist()
     near = 0
     for (p, q), shown in tab.run("given.map(([i, j]) => [app.costsOfPixel(i, j), app.colorOfPixel(i, j)])", pixels):
-        place = round(255 * np.clip((value_at(atlas, color, p, q) - low) / (high - low), 0, 1))
+        place = place_of(value_at(atlas, color, p, q), low, high)
         near += np.abs(np.array(shown) - tab.run("app.tableColor(given[0], given[1])", [color, place])).max() <= 4
     assert near >= 25  # some pixels show an edge
+
+
+def place_of(value, low, high):
+    """In the table of 256 colours."""
+    return round(255 * np.clip((value - low) / (high - low), 0, 1))
 
 
 def value_at(atlas, color, p, q):
@@ -222,7 +227,7 @@ def test_facets_stay_sharp_at_any_zoom(small):
         tab.settle()
         right = 0
         for (s, t), shown in tab.run("given.map(([i, j]) => [app.costsOfPixel(i, j), app.colorOfPixel(i, j)])", pixels):
-            place = round(255 * value_at(atlas, "margin", s, t) / tab.run("app.range")[1])
+            place = place_of(value_at(atlas, "margin", s, t), *tab.run("app.range"))
             right += np.abs(np.array(shown) - tab.run("app.tableColor('margin', given)", place)).max() <= 4
         assert right >= 17  # some pixels show an edge
 
@@ -443,15 +448,45 @@ def test_a_part_of_a_map_has_the_same_numbers(small_page, tab, tmp_path):
     assert "picture in pixels" in tab.page.locator("footer").inner_text()
 
 
-def test_a_large_map_is_a_picture_that_says_so(small_page, tab, tmp_path, monkeypatch):
+@pytest.mark.parametrize("part", [None, ((0.1, 1.0), (0.05, 0.5))])
+def test_a_large_map_is_a_picture_that_says_so(small_page, tab, tmp_path, monkeypatch, part):
+    """Pixels have the colours of the facets in their middles, as where the page holds these."""
     _, _, _, atlas, *_ = small_page
-    monkeypatch.setattr("svmatlas.show.contents.MOST_FACETS", 100)
-    atlas.page(tmp_path / "large.html")
+    most = atlas.n_facets - 1
+    monkeypatch.setattr("svmatlas.show.contents.MOST_FACETS", most)
+    atlas.page(tmp_path / "large.html", region=part)
     tab.open(tmp_path / "large.html")
     assert tab.complaints == []
-    assert "holds 0 of them" in tab.page.locator("footer").inner_text()
-    with pytest.raises(ValueError, match="a page holds at most 100"):
-        atlas.page(tmp_path / "large.html", region=((0, 10), (0, 10)))
+    assert f"holds {tab.run('app.atlas.nFacets')} of them" in tab.page.locator("footer").inner_text()
+    for color in ("margin", "support", "layer"):
+        tab.run("app.setColor(given)", color)
+        tab.settle()
+        low, high = tab.run("app.range")
+        pixels = np.random.default_rng(0).integers([60, 60], [800, 500], (60, 2)).tolist()
+        found = tab.run("given.map(([i, j]) => [app.costsOfPixel(i, j), app.colorOfPixel(i, j)])", pixels)
+        places = [place_of(value_at(atlas, color, *costs), low, high) for costs, _ in found]
+        expected = tab.run("given.map((k) => app.tableColor('layer', k))", places)
+        assert np.mean(np.abs(np.array([shown for _, shown in found]) - expected).max(axis=1) <= 4) > 0.75  # the rest: edges
+    tab.run("app.setCosts([20, 30])")
+    tab.settle()
+    assert "does not hold the facet here" in tab.page.locator(".card").first.inner_text()
+    with pytest.raises(ValueError, match=f"a page holds at most {most}"):
+        atlas.page(tmp_path / "large.html", region=((0, np.inf), (0, np.inf)))
+
+
+def test_colours_tell_facets_apart_beside_those_with_a_whole_class_on_the_margin(tab, tmp_path):
+    rng = np.random.default_rng(0)
+    y = np.arange(120) % 2
+    X = np.column_stack([rng.normal(size=120) + y, rng.integers(0, 2, 120)])
+    atlas = svmatlas.explore(X, y, region=((0.001, 10), (0.001, 10)))
+    sizes = np.array([atlas.partition(f).margin.size for f in range(atlas.n_facets)])
+    assert sizes.max() == 60
+    atlas.page(tmp_path / "map.html")
+    tab.open(tmp_path / "map.html")
+    low, high = tab.run("app.range")
+    assert (low, high) == (sizes.min(), np.quantile(sizes, 0.98, method="lower"))
+    assert high < 30
+    assert f"≥ {high}" in tab.page.locator(".legend").inner_text()
 
 
 def test_too_many_columns_are_left_out_and_the_rest_is_right(tab, tmp_path, monkeypatch):
@@ -506,6 +541,29 @@ def test_python_is_copied(small):
     text = tab.run("(app.setCosts([0.25, 0.5]), app.python())")
     model = eval(text, {"AsymmetricSVC": svmatlas.AsymmetricSVC})
     np.testing.assert_allclose(model.fit(X, y).coef_.ravel(), atlas.coef(0.25, 0.5), rtol=1e-9)
+
+
+def squared(A, B):
+    return (A @ B.T) ** 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"kernel": "rbf", "gamma": 0.7}, {"kernel": "poly", "degree": 2, "coef0": 1.0}, {"kernel": squared}, {"bias": 2.0}],
+    ids=["rbf", "poly", "function", "bias"],
+)
+def test_python_that_is_copied_makes_the_model_of_the_page(tab, tmp_path, options):
+    """With the kernel's parameters, and with the label that is positive here."""
+    X, y = cases.gaussian(5, 15, 2, 0.5)
+    label = np.where(y == 1, "it's well", "ill")
+    atlas = svmatlas.explore(X, label, pos_label="ill", region=((0.1, 1), (0.1, 1)), **options)
+    atlas.page(tmp_path / "map.html")
+    tab.open(tmp_path / "map.html")
+    text = tab.run("(app.setCosts([0.25, 0.5]), app.python())")
+    model = eval(text, {"AsymmetricSVC": svmatlas.AsymmetricSVC, "squared": squared}).fit(X, label)
+    assert model.pos_label_ == "ill"
+    sign = 1 if model.classes_[1] == "ill" else -1
+    np.testing.assert_allclose(sign * model.decision_function(X), atlas.decision_function(X, 0.25, 0.5), rtol=1e-9, atol=1e-9)
 
 
 def test_colours_of_models_fill_in_and_disagreement_is_counted(small):

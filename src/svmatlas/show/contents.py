@@ -17,8 +17,8 @@ from svmatlas.data.problem import check_bounds
 from svmatlas.engine.mesh import take_lists
 from svmatlas.engine.workspace import MARGIN, L
 from svmatlas.models.solve import solution_maps
+from svmatlas.show.pixels import facets_of_pixels, pixel_values
 from svmatlas.show.plane import Plane, make_plane
-from svmatlas.show.raster import fill
 from svmatlas.support.messages import shown
 
 if TYPE_CHECKING:
@@ -42,6 +42,12 @@ MOST_PIECES = 400_000
 
 PIXELS = 768
 """Of pictures on each axis, where there are more, or more facets."""
+
+QUANTILES = 1001
+"""Of the values of the facets in a picture."""
+
+PICTURES = {"margin": "margin_size", "support": "support", "layer": "layer"}
+"""What there are pictures of where a page does not hold all facets, by the page's names, and by those of pixels.py."""
 
 MOST_CELLS = 400
 """Cells of a selection or of one point of a frontier that are outlined, the largest first."""
@@ -101,11 +107,29 @@ def _facts(atlas: Atlas) -> dict[str, Any]:
         "version": 1, "complete": atlas.complete, "totalFacets": atlas.n_facets, "nLayers": atlas.n_layers,
         "nRows": int(problem.point.size), "nFeatures": features.n_features, "rank": int(problem.data.rows.shape[1]),
         "trueRank": int(problem.data.rank), "exponent": features.exponent, "costExponent": problem.cost_exponent,
-        "bias": features.bias, "kernel": features.kernel.name, "ownRows": features.factor is None,
+        "bias": features.bias,
+        "kernel": _kernel_name(atlas), "arguments": _arguments(atlas), "ownRows": features.factor is None,
         "region": _bounded(atlas.region), "classes": [str(label) for label in atlas.classes_],
         "names": list(atlas.columns.names or map(str, range(features.n_features))) if _has_weights(atlas) else None,
         "standardized": atlas.columns.scale is not None, "home": [*view.x, *view.y],
     }  # fmt: skip
+
+
+def _kernel_name(atlas: Atlas) -> str:
+    name = atlas._problem.features.kernel.name
+    return name if isinstance(name, str) else str(getattr(name, "__name__", "kernel"))
+
+
+def _arguments(atlas: Atlas) -> str:
+    """What a classifier of one model needs beside its costs, as Python's arguments after these."""
+    features, (negative, positive) = atlas._problem.features, atlas.classes_.tolist()
+    kernel = features.kernel
+    used = {"rbf": ("gamma",), "poly": ("gamma", "degree", "coef0")}.get(str(kernel.name), ())
+    given: list[tuple[str, Any]] = [("bias", features.bias)] if features.bias != 1 else []
+    given += [("kernel", kernel.name)] if kernel.name != "linear" else []
+    given += [(name, getattr(kernel, name)) for name in used]
+    given += [("pos_label", positive)] if positive < negative else []
+    return "".join(f", {name}={value.__name__ if callable(value) else repr(value)}" for name, value in given)
 
 
 def _inner(c: Floats) -> Floats:
@@ -237,11 +261,20 @@ def _with_ancestors(pieces: Ints, parent: npt.NDArray[np.int32]) -> Ints:
 
 
 def _pictures(atlas: Atlas, home: list[float]) -> tuple[list[dict[str, Any]], dict[str, npt.NDArray[Any]]]:
-    """Pictures of the whole map where the page does not hold all facets: values in the middle of pixels."""
+    """Pictures of the whole map where the page does not hold all facets: values in the middle of pixels.
+
+    With each come quantiles of the facets in it, for the colours: most pixels may be of few facets.
+    """
     plane = Plane("log", (home[0], home[1]), (home[2], home[3]))
-    facets = fill(plane.weigh(atlas.vertices), atlas.facet_at, atlas.facet_vertices, *plane.middles(PIXELS))
-    layer = np.where(facets >= 0, atlas.facet_layer[facets], np.nan).astype(np.float32)
-    return [{"name": "layer", "pixels": PIXELS, "limits": home}], {"picture:layer": layer}
+    facets, costs = facets_of_pixels(atlas, plane, PIXELS), plane.pixels(PIXELS)
+    _, first = np.unique(facets[facets >= 0], return_index=True)
+    facts, arrays = [], {}
+    for name, color_by in PICTURES.items():
+        values, _ = pixel_values(atlas, color_by, facets, *costs)
+        quantiles = np.quantile(values[facets >= 0][first], np.linspace(0, 1, QUANTILES), method="lower").tolist()
+        facts.append({"name": name, "pixels": PIXELS, "limits": home, "quantiles": quantiles})
+        arrays[f"picture:{name}"] = values.astype(np.float32)
+    return facts, arrays
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ export class App extends Scene {
     const pinned = this.pins[0] && modelAt(this.atlas, ...this.pins[0]);
     this.values.choose(quantity, { row: this.rows[0] ?? 0, predictions: pinned && predictions(this.atlas, pinned.beta) });
     this.painter.setColors(quantity.table);
-    if (quantity.picture) this.setPicture(quantity.id);
+    this.setPicture(quantity.id);
     this.asked = null;
     this.changed();
   }
@@ -297,7 +297,7 @@ export class App extends Scene {
     const models = this.pins.map((costs) => modelAt(atlas, ...costs));
     if (models.length === 2 && models.every(Boolean)) cards.push(comparison(atlas, ...models));
     const copy = ["copy as Python", "copy (y)", () => this.copy()];
-    if (atlas.nFacets) cards.unshift(modelCard(atlas, this.model, "Here", null, [["pin", "pin (p)", () => this.pin()], copy]));
+    if (atlas.totalFacets) cards.unshift(modelCard(atlas, this.model, "Here", null, [["pin", "pin (p)", () => this.pin()], copy]));
     if (atlas.selection) cards.push(selectionCard(atlas, this.costs, this.selectionActions()));
     if (atlas.frontier) {
       const [choose, change] = [(k) => this.setPoint(k), (money) => this.setMoney(money)];

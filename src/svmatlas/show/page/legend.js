@@ -13,12 +13,15 @@ export class Legend {
     this.root = element("div", "legend", this.title, this.canvas, this.numbers, this.note);
   }
 
-  show(quantity, range, note) {
+  // ``beyond``: whether there are values beyond the range, all with the last colour.
+  show(quantity, range, note, beyond) {
     const context = this.canvas.getContext("2d");
     context.putImageData(new ImageData(new Uint8ClampedArray(TABLES[quantity.table]), 256, 1), 0, 0);
     this.title.textContent = quantity.label;
     const [low, high] = range;
-    const texts = quantity.table === "two" ? ["even", "odd"] : [low, (low + high) / 2, high].map((value) => nice(value, 3));
+    const numbers = [low, (low + high) / 2, high].map((value) => nice(value, 3));
+    if (beyond) numbers[2] = `≥ ${numbers[2]}`;
+    const texts = quantity.table === "two" ? ["even", "odd"] : numbers;
     this.numbers.replaceChildren(...texts.map((text) => element("span", "", text)));
     this.note.textContent = note;
   }

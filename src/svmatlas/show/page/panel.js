@@ -76,9 +76,7 @@ function scoreTable(atlas, positive) {
 
 export function pythonOf(atlas, model) {
   const number = (value) => (value === Infinity ? 'float("inf")' : String(value));
-  const kernel = atlas.kernel === "linear" ? "" : `, kernel="${atlas.kernel}"`;
-  const bias = atlas.bias === 1 ? "" : `, bias=${atlas.bias}`;
-  const text = `AsymmetricSVC(C_pos=${number(model.cPos)}, C_neg=${number(model.cNeg)}${bias}${kernel})`;
+  const text = `AsymmetricSVC(C_pos=${number(model.cPos)}, C_neg=${number(model.cNeg)}${atlas.arguments})`;
   return atlas.standardized ? `make_pipeline(StandardScaler(), ${text})` : text;
 }
 
@@ -94,7 +92,10 @@ function rowList(atlas, model) {
 
 export function modelCard(atlas, model, name, color, actions = []) {
   if (!model) {
-    return element("section", "card", element("h2", "", name), element("p", "note", "Not in the explored part of the plane."));
+    const why = atlas.pictures
+      ? "This page does not hold the facet here. The argument region of page() adds those of a part of the plane."
+      : "Not in the explored part of the plane.";
+    return element("section", "card", element("h2", "", name), element("p", "note", why));
   }
   return element(
     "section",

@@ -7,7 +7,7 @@ import { PIN_NAMES } from "./panel.js";
 import { bend, boxOf, halfPlanes, homeView, makeScale, placeOf } from "./plane.js";
 import { hasSurface, scoresIn } from "./surface.js";
 import { alongCurve, facetsIn, layOut, ringOf, triangulate } from "./triangles.js";
-import { middleOfFacet } from "./values.js";
+import { middleOfFacet, usualRange } from "./values.js";
 
 const CHORD = 0.3; // pixels that a drawn facet may be off
 const FINE = 60000; // facets in view up to which they are drawn anew, as exactly as the zoom asks for, with their edges
@@ -58,10 +58,12 @@ export class Scene {
   setPicture(id) {
     this.picture = null;
     if (id === "selection" && hasSurface(this.atlas)) return;
-    const whole = id === "selection" ? this.atlas.selection : this.atlas.pictures.find(({ name }) => `picture:${name}` === id);
-    const values = this.atlas[id === "selection" ? "scores" : id];
+    const whole = id === "selection" ? this.atlas.selection : this.atlas.pictures?.find(({ name }) => name === id);
+    if (!whole) return;
+    const values = this.atlas[id === "selection" ? "scores" : `picture:${id}`];
     this.painter.setPicture(values, whole.pixels, whole.pixels);
-    this.picture = { box: whole.limits.map(Math.log10), range: rangeOf(values, whole.bestScore), direct: false };
+    const range = whole.quantiles ? usualRange(whole.quantiles) : rangeOf(values, whole.bestScore);
+    this.picture = { box: whole.limits.map(Math.log10), range, beyond: whole.quantiles?.at(-1) > range[1], direct: false };
   }
 
   // The score in the pixels of the view, made anew when that has changed.
@@ -83,7 +85,7 @@ export class Scene {
   }
 
   get range() {
-    return this.quantity.picture ? (this.picture?.range ?? [0, 1]) : this.values.shown;
+    return this.picture?.range ?? (this.quantity.picture ? [0, 1] : this.values.shown);
   }
 
   draw() {
@@ -94,9 +96,12 @@ export class Scene {
     const fine = this.isFine();
     if (quantity.picture) this.drawPicture(unknown);
     else if (this.isMoving()) this.drawKept();
-    else this.drawFacets(style, fine, edge);
+    else {
+      if (this.atlas.pictures) this.drawBehind(unknown);
+      this.drawFacets(style, fine, edge);
+    }
     this.drawMarks(ink);
-    this.legend.show(quantity, this.range, this.note());
+    this.legend.show(quantity, this.range, this.note(), (this.picture ?? this.values).beyond);
   }
 
   // All facets in view. How long it takes decides whether they are drawn anew in each frame of a movement.
@@ -142,6 +147,12 @@ export class Scene {
     this.painter.drawPicture({ box, limits, range: picture.range, unknown, scale, direct: picture.direct });
   }
 
+  // Where the page does not hold the facets: a picture of what they are coloured by, if there is one.
+  drawBehind(unknown) {
+    if (this.picture) this.drawPicture(unknown);
+    else this.painter.clear(unknown);
+  }
+
   stretches() {
     const box = boxOf(this.view, this.size);
     const found = [];
@@ -174,7 +185,8 @@ export class Scene {
 
   note() {
     if (this.quantity.picture) return `exact in the middle of each pixel${this.picture?.direct ? "" : " of a picture"}; grey: not looked at`;
-    if (!this.quantity.needsModels) return "";
+    if (this.atlas.pictures && this.picture) return "a picture, exact in the middle of each of its pixels, where the page holds no facets";
+    if (!this.quantity.needsModels) return this.atlas.pictures ? "grey: the page holds no facets there" : "";
     const known = `${this.values.done.toLocaleString("en")} facets computed`;
     const where = ["score", "disagree"].includes(this.quantity.id) ? "in the middle of each facet; " : "";
     return where + known + (this.values.pending ? " …" : "");

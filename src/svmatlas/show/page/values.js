@@ -12,17 +12,23 @@ import { alphaIn } from "./ties.js";
 
 const KNOWN_MAP = 1;
 const KNOWN_VALUE = 2;
+const USUAL = 0.98; // of the facets have a colour of their own,
+const FAR = 2; // if the others reach beyond their range by this factor
 const NOTHING = [Infinity, -Infinity]; // a range of no values
 const TO_COSTS = 2; // the axis that a value is divided by: l
 
 export function quantities(atlas) {
   const rows = isHeldOut(atlas) ? "held-out rows" : "training rows";
   const list = [];
-  if (atlas.nFacets) {
+  if (atlas.nFacets || atlas.pictures) {
     list.push(
       { id: "margin", label: "rows on the margin", table: "size" },
       { id: "support", label: "support vectors", table: "size" },
       { id: "layer", label: "layer", table: "size" },
+    );
+  }
+  if (atlas.nFacets) {
+    list.push(
       { id: "parity", label: "layers, odd and even", table: "two" },
       { id: "score", label: `balanced accuracy, ${rows}`, table: "size", needsModels: true },
       { id: "disagree", label: `predictions unlike pin A, ${rows}`, table: "size", needsModels: true },
@@ -34,10 +40,14 @@ export function quantities(atlas) {
     }
   }
   if (atlas.selection) list.push({ id: "selection", label: "cross-validated score", table: "size", picture: true });
-  for (const { name } of atlas.pictures || []) {
-    list.push({ id: `picture:${name}`, label: `${name}, in pixels`, table: "size", picture: true });
-  }
   return list;
+}
+
+// The range of most values, of which some are given in ascending order. Where a whole class is on the margin there are hundreds of
+// rows, elsewhere a few: the last colour is for all that are far beyond most.
+export function usualRange(sorted) {
+  const [low, usual, high] = [0, USUAL, 1].map((share) => sorted[Math.floor(share * (sorted.length - 1))]);
+  return [low, high - low > FAR * (usual - low) ? usual : high];
 }
 
 function valueOfFacets(atlas, id) {
@@ -98,6 +108,7 @@ export class Values {
     this.axis = TO_COSTS;
     this.done = 0;
     this.queue = [];
+    this.beyond = false;
     if (quantity.picture) return;
     if (quantity.needsModels) this.range = quantity.id === "alpha" ? [0, 1] : NOTHING;
     else this.fill(valueOfFacets(this.atlas, quantity.id));
@@ -110,15 +121,14 @@ export class Values {
   }
 
   fill(found) {
-    let [low, high] = [Infinity, -Infinity];
     for (let f = 0; f < found.length; f++) {
       this.values[4 * f + 2] = found[f];
       this.values[4 * f + 3] = KNOWN_VALUE;
       if (this.atlas.cuts.has(f)) this.put(f, [0, 0, found[f], KNOWN_VALUE]);
-      low = Math.min(low, found[f]);
-      high = Math.max(high, found[f]);
     }
-    this.range = [low, high];
+    const sorted = found.slice().sort();
+    this.range = sorted.length ? usualRange(sorted) : NOTHING;
+    this.beyond = sorted.at(-1) > this.range[1];
   }
 
   // Facets to compute next, in order; those that are known are passed over. ``seenOf`` gives costs in the middle of what is seen of one.
