@@ -7,7 +7,7 @@ import pytest
 
 import svmatlas
 from tests.firefox import HOW, MISSING, firefox
-from tests.test_page import MAPS, hard_costs, random_costs, to_browser
+from tests.test_page import MAPS, hard_costs, place_of, random_costs, to_browser
 
 pytestmark = pytest.mark.skipif(MISSING, reason=HOW)
 
@@ -49,7 +49,7 @@ def test_facets_are_drawn(tab, tmp_path):
     draw = "(app.goHome(), app.frame(), given.map(([i, j]) => [app.costsOfPixel(i, j), app.colorOfPixel(i, j)]))"
     found, (low, high) = tab.run(draw, pixels), tab.run("app.range")
     sizes = [atlas.partition(int(atlas.locate(*costs))).margin.size for costs, _ in found]
-    places = [round(255 * (size - low) / (high - low)) for size in sizes]
+    places = [place_of(size, low, high) for size in sizes]
     expected = tab.run("given.map((k) => app.tableColor('margin', k))", places)
     near = np.abs(np.array([color for _, color in found]) - expected).max(axis=1) <= 4
     assert np.mean(near) >= 0.75  # some pixels show an edge
