@@ -150,22 +150,29 @@ def test_what_two_arcs_say_holds_between_them(name):
 
 
 class Watched:
-    """Boxes that are halved often, and each step of the search on record; after so many steps it is time to stop."""
+    """Boxes that are halved often, and each step of the search on record; after so many steps it is time to stop.
 
-    def __init__(self, most_steps=10**9):
-        self.steps, self.most_steps = [], most_steps
+    Whole maps, in many regions, are begun after some steps.
+    """
+
+    def __init__(self, most_steps=10**9, maps_after=10**9):
+        self.steps, self.most_steps, self.maps_after = [], most_steps, maps_after
 
     def __enter__(self):
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(boxes, "MOST", 200)
         self.patch.setattr(boxes, "FEW", 50)
         self.patch.setattr(boxes, "SMALL", 0)
+        self.patch.setattr(boxes, "SQUARES", 500.0)
+        self.patch.setattr(boxes, "SHARE", np.inf)
         step = boxes.BoxSearch._step
 
         def watched(search, limit):
             self.steps.append((search.best.score, search.upper))
             if len(self.steps) > self.most_steps:
                 raise Stopped
+            if len(self.steps) == self.maps_after:
+                self.patch.setattr(boxes, "SHARE", 0.0)
             step(search, limit)
 
         self.patch.setattr(boxes.BoxSearch, "_step", watched)
@@ -175,21 +182,22 @@ class Watched:
         self.patch.undo()
 
 
-@settings(max_examples=6)
+@settings(max_examples=8)
 @given(
     seed=st.integers(0, 10**6),
     n=st.integers(12, 30),
     d=st.integers(1, 3),
     tied=st.booleans(),
     score=st.sampled_from([scoring.accuracy, scoring.balanced_accuracy, scoring.fbeta(1.0)]),
+    maps_after=st.sampled_from([1, 5, 20, 10**9]),
 )
-def test_at_every_moment_the_truth_is_between_score_and_bound(seed, n, d, tied, score):
+def test_at_every_moment_the_truth_is_between_score_and_bound(seed, n, d, tied, score, maps_after):
     X, y = noisy(n, d, seed, 0.5)
     if tied:
         X = np.random.default_rng(seed).integers(0, 3, size=(n, d)).astype(float)
     splits = list(StratifiedKFold(3).split(X, y))
     truth = brute.best_cells(X, y, splits, score, REGION)[0]
-    with Watched() as watched:
+    with Watched(maps_after=maps_after) as watched:
         selection = svmatlas.select(X, y, cv=splits, scoring=score, region=REGION, tolerance=0.0)
     best, upper = np.array(watched.steps).T
     assert np.all(best[1:] >= best[:-1])
@@ -253,11 +261,12 @@ def test_a_tolerance_ends_the_search_and_is_kept():
     assert len(part.cells) == len(exact.cells)
 
 
-def test_cells_that_reach_over_boxes_are_joined():
+@pytest.mark.parametrize("maps_after", [1, 12, 10**9])
+def test_cells_that_reach_over_boxes_are_joined(maps_after):
     """Of separable data the cell of the best score reaches from small costs to infinity."""
     X, y = noisy(40, 3, shift=4.0)
     exact = svmatlas.select(X, y, cv=3)
-    with Watched():
+    with Watched(maps_after=maps_after):
         part = svmatlas.select(X, y, cv=3, time_budget=1000.0)
     assert part.certified
     assert part.best_score == exact.best_score == 1.0

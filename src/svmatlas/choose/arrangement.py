@@ -508,6 +508,7 @@ def fragments_of(judge, best, box):
     out.clear()
     seen, counts = np.zeros(box.positive.size, np.bool_), np.empty_like(box.counts)
     n_boxes, unknown = 0, -np.inf
+    _note(judge, best, box.counts, box.key)  # no curve may enter it
     while len(stack) > 0:
         box = stack.pop()
         n_boxes += 1

@@ -13,11 +13,16 @@ is below it is dropped. Most steps are of patches, as long as these can lower th
 the one with the highest bound, so that the bound falls, and the one with the best known score, so that the incumbent rises. A
 box is explored rather than halved if it has few facets. Boxes that reach an axis or infinity have few, whatever the data, and
 no corners: they are explored as they are.
+
+Whole maps of some hundred rows take seconds, and tell all. How long they are going to take is estimated from the events on the
+ray of equal costs. If there is time for them, they are made after patches and boxes had a share of it, one *region* after the
+other: many boxes at once, as many as memory allows.
 """
 
 from __future__ import annotations
 
 import heapq
+import time
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
@@ -88,6 +93,18 @@ SMALL = 100
 
 PATCHES = 12
 """In so many steps all but one are of patches, while these lower the bound."""
+
+PER_SQUARE = 1e-5
+"""Seconds for each of n^2 in the map of a fold, with n events on the ray of equal costs: 0.2 to 1 pieces, 5 to 20 us each."""
+
+SHARE = 0.25
+"""Share of the time that all maps are expected to take before they are begun: patches and boxes may be quicker."""
+
+PATIENCE = 4.0
+"""A region that takes so many times as long as all of them should is given up; the next is begun so much later, squared."""
+
+SQUARES = 1e6
+"""The sum of n^2 over folds in a region: some 500 MB of curves."""
 
 LATE = 2
 """Boxes at infinity wait until the others have been halved so often."""
@@ -168,17 +185,23 @@ class BoxSearch:
         self.explored: list[Explored] = []
         self.closed: list[Bounds] = []  # boxes without cells as good as the best
         self.n_steps = self.n_boxes = 0
+        self.begin = time.monotonic()
         self.tickets = count()
         self.by_bound: list[tuple[float, int, int, CostBox]] = []
         self.by_score: list[tuple[float, float, int, CostBox]] = []
-        large = self._large(limit)
-        edges = [_edges(bound, self._small(axis), large, SHIFT[axis]) for axis, bound in enumerate(bounds)]
-        for box in _first_boxes(edges, perfect):
+        events = list(self.pool.map(_ray_events, [solver.problem for solver in self.solvers], len(folds) * [limit]))
+        large = self._large(events)
+        self.edges = [_edges(bound, self._small(axis), large, SHIFT[axis]) for axis, bound in enumerate(bounds)]
+        squares = float(sum(sizes.size**2 for sizes in events))
+        self.expected = PER_SQUARE * squares  # seconds for the maps of all folds
+        sizes = np.concatenate([own * _unit(solver) for own, solver in zip(events, self.solvers, strict=True)])
+        self.regions = _regions(self.edges, sizes, int(np.ceil(np.sqrt(squares / SQUARES))))
+        for box in _first_boxes(self.edges, perfect):
             self._push(box)
         walkers = [ArcWalker(solver.problem) for solver in self.solvers]
         rows = [Rows.of(solver.rows, fold.counts[:, :-1]) for solver, fold in zip(self.solvers, folds, strict=True)]
-        sizes = _sizes(edges) if max(solver.problem.n_points for solver in self.solvers) > SMALL else (1.0, 1.0)
-        self.patches = PatchSearch(walkers, rows, judge, bounds, sizes, perfect, pool)
+        arcs = _sizes(self.edges) if max(solver.problem.n_points for solver in self.solvers) > SMALL else (1.0, 1.0)
+        self.patches = PatchSearch(walkers, rows, judge, bounds, arcs, perfect, pool)
 
     # The queue
 
@@ -197,6 +220,26 @@ class BoxSearch:
                 return
         self.upper = min(self.upper, self.best.score)
 
+    def _explore_region(self, limit: Limit) -> None:
+        """Explore what is open of the region with the highest bound, unless it takes much longer than expected."""
+        top = self._open()[0]
+        region = next(bounds for bounds in self.regions if _is_inside(top.bounds, bounds))
+        boxes = [box for box in self.open_boxes if _is_inside(box.bounds, region)]
+        whole = CostBox(_around([box.bounds for box in boxes], self.edges), self.upper, 0)
+        try:
+            self._explore(whole, limit.within(min(PATIENCE * self.expected, limit.left / 2)))
+        except Stopped:
+            self.expected *= PATIENCE**2
+            return
+        for box in boxes:
+            box.ticket = -1
+
+        def is_part(bounds: Bounds) -> bool:
+            return bounds != whole.bounds and _is_inside(bounds, whole.bounds)
+
+        self.closed = [bounds for bounds in self.closed if not is_part(bounds)]
+        self.explored = [part for part in self.explored if not is_part(part.bounds)]
+
     def _try_usual_costs(self, limit: Limit) -> None:
         """Models at one pair of costs, both classes of the same weight: so there is a score from the first moment on."""
         weights = [[float(s.problem.data.weight[s.problem.data.axis == k].sum()) for k in range(2)] for s in self.solvers]
@@ -206,9 +249,11 @@ class BoxSearch:
         self._node((p, q), limit, None)
 
     def _step(self, limit: Limit) -> None:
-        """Halve a patch, or work on a box."""
+        """Explore a region, halve a patch, or work on a box."""
         self.n_steps += 1
-        if self.n_steps % PATCHES and self._can_lower_by_patches():
+        if time.monotonic() - self.begin > SHARE * self.expected < limit.left / 2:
+            self._explore_region(limit)
+        elif self.n_steps % PATCHES and self._can_lower_by_patches():
             self._work_on_patches(limit)
         else:
             self.n_boxes += 1
@@ -221,7 +266,7 @@ class BoxSearch:
 
     def _work_on_patches(self, limit: Limit) -> None:
         """Halve a patch, and try the costs that it offers."""
-        open_bounds = self.open_bounds
+        open_bounds = [box.bounds for box in self.open_boxes]
 
         def is_needed(patch: Patch) -> bool:
             return any(patch.meets(bounds) for bounds in open_bounds)
@@ -259,9 +304,9 @@ class BoxSearch:
         return found if len(found) == 2 else []
 
     @property
-    def open_bounds(self) -> list[Bounds]:
+    def open_boxes(self) -> list[CostBox]:
         """The boxes that are open."""
-        return [box.bounds for *_, ticket, box in self.by_bound if ticket == box.ticket]
+        return [box for *_, ticket, box in self.by_bound if ticket == box.ticket]
 
     # What is done with a box
 
@@ -400,10 +445,9 @@ class BoxSearch:
             found.append(0.4 / max(pull, np.finfo(float).tiny) * _unit(solver))
         return float(min(found))
 
-    def _large(self, limit: Limit) -> float:
+    def _large(self, events: list[Floats]) -> float:
         """Costs beyond which facets are few: some times those of the last events on a ray."""
-        ends = list(self.pool.map(_last_event, [solver.problem for solver in self.solvers], len(self.solvers) * [limit]))
-        sizes = [np.clip(BEYOND * end, LARGE, FURTHEST) for end in ends]
+        sizes = [np.clip(BEYOND * own.max(initial=0.0), LARGE, FURTHEST) for own in events]
         return float(max(size * _unit(solver) for size, solver in zip(sizes, self.solvers, strict=True)))
 
 
@@ -423,15 +467,37 @@ def _sizes(edges: list[list[float]]) -> tuple[float, float]:
     return (min(end[0] for end in ends), max(end[-1] for end in ends)) if ends else (1.0, 1.0)
 
 
-def _last_event(problem: Problem, limit: Limit) -> float:
-    """The costs of the last event on the ray of equal costs, in units of the data; 0 if the walk ends before it knows."""
+def _regions(edges: list[list[float]], sizes: Floats, n: int) -> list[Bounds]:
+    """The plane in at most n x n parts, each of many first boxes; ``sizes`` are those of events on the ray of equal costs."""
+    cuts = np.quantile(sizes, np.arange(1, n) / n) if n > 1 else np.empty(0)
+    ends = []
+    for edge in edges:
+        near = np.abs(np.subtract.outer(cuts, edge)).argmin(axis=1)
+        ends.append(sorted({edge[0], edge[-1], *(edge[k] for k in near)}))
+    return [(p, q) for p, q in product(pairwise(ends[0]), pairwise(ends[1]))]
+
+
+def _around(boxes: list[Bounds], edges: list[list[float]]) -> Bounds:
+    """First boxes that hold some boxes, as one."""
+    first = [max(cost for cost in edge if cost <= min(box[k][0] for box in boxes)) for k, edge in enumerate(edges)]
+    last = [min(cost for cost in edge if cost >= max(box[k][1] for box in boxes)) for k, edge in enumerate(edges)]
+    return (first[0], last[0]), (first[1], last[1])
+
+
+def _is_inside(box: Bounds, other: Bounds) -> bool:
+    """Whether all of a box is in another one."""
+    return all(low <= lo and hi <= high for (lo, hi), (low, high) in zip(box, other, strict=True))
+
+
+def _ray_events(problem: Problem, limit: Limit) -> Floats:
+    """The costs of the events on the ray of equal costs, in units of the data; if the walk fails, those before."""
     walker = Walker(problem, np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]]), limit)
-    last = 0.0
+    found = [np.empty(0)]
     with suppress(EngineError, ValueError, Stopped):
         for steps in walker.follow(np.full(problem.n_points, INSIDE, dtype=np.int8), 0, 1, rough=True):
-            if steps.code.size:
-                last = float(steps.corner[-1, 0] / max(steps.corner[-1, 2], np.finfo(float).tiny))
-    return last
+            p, _, scale = steps.corner[: steps.code.size].T
+            found.append(p / np.maximum(scale, np.finfo(float).tiny))
+    return np.concatenate(found)
 
 
 def _unit(solver: Solver) -> float:
@@ -487,7 +553,7 @@ def find_any_time(
 
 def _best_cells(work: BoxSearch, limit: Limit, bar: Any) -> tuple[Overlay, Confirmed]:
     """All best cells if the search came to its end, else those of the box of the incumbent."""
-    if work.explored and not work.open_bounds:
+    if work.explored and not work.open_boxes:
         with suppress(Stopped):
             overlay = _join(work, limit)
             return overlay, find_best(overlay, limit, bar, work.best.score)

@@ -1,0 +1,109 @@
+"""``make study-bounds``: how near ``select`` gets to a proof on each set, beside exact models at the costs of a 20 x 20 grid.
+
+Five stratified folds of all rows, balanced accuracy, one core. One file is written for each set, so it can be stopped and goes
+on where it was. The grid is looked at after all sets have been searched.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import resource
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.model_selection import StratifiedKFold
+
+import svmatlas
+from data import HERE, names, read
+from limits import WALL, processor_limit
+from study import SCORE, preprocessor, warm_up
+
+VALUES = np.logspace(-3, 3, 20)
+"""Costs of the grid, for each class."""
+
+FIELDS = [
+    "set", "n", "d", "positive", "limit", "best", "bound", "certified", "time", "peak", "grid", "C_pos", "C_neg", "error",
+]  # fmt: skip
+
+
+def search(name, limit):
+    """One set: the best score and its bound after some seconds of processor time."""
+    table = read(name)
+    row = {"set": name, "n": len(table.y), "d": table.X.shape[1], "positive": int(table.y.sum()), "limit": limit}
+    begin = time.process_time()
+    try:
+        with processor_limit(limit):
+            found = svmatlas.select(
+                table.X, table.y, cv=folds_of(table), scoring=SCORE, preprocessor=preprocessor(table), time_budget=WALL * limit
+            )
+    except Exception as error:  # on record: none must fail
+        return {**row, "time": time.process_time() - begin, "error": repr(error)}
+    taken, peak = time.process_time() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    result = {"best": found.best_score, "bound": found.upper_bound, "certified": found.certified, "time": taken, "peak": peak}
+    return {**row, **result, "C_pos": found.C_pos, "C_neg": found.C_neg}
+
+
+def folds_of(table):
+    n_folds = int(min(5, np.bincount(table.y).min()))
+    return list(StratifiedKFold(n_folds, shuffle=True, random_state=0).split(table.X, table.y))
+
+
+def best_of_grid(name):
+    """The best score of the exact models at the costs of the grid: two rays of the grid's costs for each cost of a class."""
+    table, total = read(name), np.zeros((VALUES.size, VALUES.size))
+    folds = folds_of(table)
+    for train, test in folds:
+        change = preprocessor(table).fit(table.X[train])
+        X, Z = change.transform(table.X[train]), change.transform(table.X[test])
+        for i, C_pos in enumerate(VALUES):
+            path = svmatlas.segment(X, table.y[train], (C_pos, VALUES[0]), (C_pos, VALUES[-1]))
+            values = path.decision_function(Z, (VALUES - VALUES[0]) / (VALUES[-1] - VALUES[0]))
+            positive, truth = values > 0, table.y[test] == 1
+            total[i] += (positive[:, truth].mean(axis=1) + (~positive)[:, ~truth].mean(axis=1)) / 2
+    return float(total.max() / len(folds))
+
+
+def write(path, row):
+    """A file that is whole or not there."""
+    path.with_suffix(".part").write_text(json.dumps(row))
+    path.with_suffix(".part").rename(path)
+
+
+def collect(folder, path):
+    """All files as one table, by name."""
+    with path.open("w", newline="") as out:
+        writer = csv.DictWriter(out, FIELDS)
+        writer.writeheader()
+        for file in sorted(folder.glob("*.search")):
+            row, grid = json.loads(file.read_text()), file.with_suffix(".grid")
+            row |= json.loads(grid.read_text()) if grid.exists() else {}
+            writer.writerow({key: f"{value:.7g}" if isinstance(value, float) else value for key, value in row.items()})
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds of processor time for each set")
+    parser.add_argument("--sets", nargs="*", help="names; all 50 by default, those with few rows first")
+    parser.add_argument("--results", type=Path, default=HERE / "results" / "bounds")
+    arguments = parser.parse_args()
+    arguments.results.mkdir(exist_ok=True, parents=True)
+    warm_up()
+    chosen = arguments.sets or sorted(names(), key=lambda name: len(read(name).y))
+    for kind in ("search", "grid"):
+        for name in chosen:
+            path = arguments.results / f"{name}.{kind}"
+            if not path.exists():
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    row = search(name, arguments.limit) if kind == "search" else {"grid": best_of_grid(name)}
+                write(path, row)
+                print(name, row, flush=True)
+                collect(arguments.results, HERE / "bounds.csv")
+
+
+if __name__ == "__main__":
+    main()
