@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: test test-python test-versions kernels demo bench study lint docs paper clean
+.PHONY: test test-python test-versions kernels demo bench study study-bounds lint docs paper clean
 
 $(VENV)/.%: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -49,6 +49,11 @@ bench: $(VENV)/.bench
 # Hours: it can be stopped, and goes on where it was. The results become docs/study.md.
 study: $(VENV)/.study
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python study/study.py $(ARGS)
+	$(BIN)/python study/report.py
+
+# How near select gets to a proof on each set of the study. It can be stopped, and goes on where it was.
+study-bounds: $(VENV)/.study
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python study/bounds.py $(ARGS)
 	$(BIN)/python study/report.py
 
 paper: $(VENV)/.demo
