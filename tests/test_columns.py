@@ -165,7 +165,7 @@ def test_tiles_and_estimates_of_a_standardized_map(scaled):
         costs = tile.region[0][0], tile.region[1][0]
         np.testing.assert_allclose(tile.decision_function(X, *costs), scaled.decision_function(X, *costs), atol=1e-9)
     whole, plain = svmatlas.estimate(X, Y, standardize=True), svmatlas.estimate(X, Y)
-    assert whole.n_facets == svmatlas.estimate(StandardScaler().fit_transform(X), Y).n_facets != plain.n_facets
+    assert whole.n_pieces == svmatlas.estimate(StandardScaler().fit_transform(X), Y).n_pieces != plain.n_pieces
 
 
 def test_the_scaling_cannot_be_changed(scaled):

@@ -104,8 +104,8 @@ def test_kernels_and_threads(run):
 
 def test_estimate_and_export(run, data):
     np.savetxt("plain.csv", np.column_stack([X, Y]), delimiter=",")
-    assert run("estimate", "plain.csv", "--time-budget", "1", "--json")["n_facets"] > 100
-    assert "facets (ties included)" in run("estimate", "plain.csv", *BOX)
+    assert run("estimate", "plain.csv", "--time-budget", "1", "--json")["n_pieces"] > 100
+    assert "pieces (facets, or parts of facets with ties)" in run("estimate", "plain.csv", *BOX)
     run("explore", "plain.csv", "-o", "map")
     atlas = svmatlas.load("map")
     for kind in ("parquet", "csv"):

@@ -266,7 +266,7 @@ def test_an_estimate_without_time_is_a_lower_bound(monkeypatch):
     monkeypatch.setattr(stream, "LATE", 0.01)  # no tile of this map takes less
     rough = svmatlas.estimate(X, y, time_budget=1e-3, **options)
     assert rough.error == np.inf
-    assert rough.n_facets < 50_000  # an exploration of two seconds finds more
+    assert rough.n_pieces < 50_000  # an exploration of two seconds finds more
     assert "more than" in str(rough)
 
 

@@ -260,13 +260,24 @@ def test_estimate(monkeypatch):
     exact = svmatlas.estimate(X, y, time_budget=60.0)
     assert exact.n_sampled == exact.n_tiles
     assert exact.error > 0.0  # also of what was sampled in full
-    assert true <= exact.n_facets <= 1.5 * true  # tiles count what they cut twice
+    assert true <= exact.n_pieces <= 1.5 * true  # tiles count what they cut twice
     rough = svmatlas.estimate(X, y, time_budget=1e-9)
     assert rough.n_sampled == 2 < rough.n_tiles
     assert rough.error > 0
     assert f"{rough.n_tiles} tiles" in str(rough)
     with pytest.raises(ValueError, match="time_budget"):
         svmatlas.estimate(X, y, time_budget=0)
+
+
+@pytest.mark.parametrize("case", [cases.one_hot, cases.lattice, cases.every_row_three_times])
+def test_the_error_holds_where_all_tiles_of_a_tied_table_were_sampled(monkeypatch, case):
+    """What cuts add is within it, of pieces as of memory and disk, which go by them; facets are no more than pieces."""
+    monkeypatch.setattr(SETTINGS, "events_per_tile", 128)
+    X, y = case()
+    atlas, found = svmatlas.explore(X, y), svmatlas.estimate(X, y, time_budget=60.0)
+    assert found.n_sampled == found.n_tiles
+    assert abs(found.n_pieces - atlas.n_pieces) <= 2 * found.error * found.n_pieces
+    assert atlas.n_facets <= (1 + 2 * found.error) * found.n_pieces
 
 
 @pytest.mark.parametrize("m", [2, 5, 12, 30])

@@ -17,17 +17,20 @@ from svmatlas.data.problem import Bounds
 from svmatlas.engine.clipping import CLOSED
 from svmatlas.support.stopping import Limit, Stopped
 
-BYTES = 400
-"""Memory at the peak of an exploration for each facet, ties included (N = 500, d = 10); the atlas itself has 120 of them."""
+BYTES = 500
+"""Memory at the peak of an exploration for each piece (N = 500 to 3,500, d = 6 to 10: 460 to 545)."""
 
 DISK = 55
-"""Bytes of a store for each facet, ties included (N = 500, d = 10: 52)."""
+"""Bytes of a store for each piece (N = 500, d = 10: 52)."""
+
+JOINING = 0.25
+"""Time to join tiles and put pieces together, as a share of that to explore them (0.04 to 0.7; 300 to 700 rows)."""
 
 FEW_TILES = 64
 """With no more tiles than this an exploration is not refused: a sample would take too large a share of it."""
 
 PLENTY = 2**16
-"""Facets that a tile has seldom on average. If there is memory for as many in each, that is not looked into."""
+"""Pieces that a tile has seldom on average. If there is memory for as many in each, that is not looked into."""
 
 LEAST, SHARE = 3, 1 / 32
 """Least number of tiles, and largest share of them, that are explored to see whether there is memory for all."""
@@ -36,10 +39,10 @@ LOOK, LONGER, GLANCE = 2.0, 4.0, 1.0
 """Seconds that the ray is followed before the first sample is taken; the factor for each further one; seconds for a tile."""
 
 FASTEST = 2e-6
-"""Seconds for a facet, at least, in one thread."""
+"""Seconds for a piece, at least, in one thread."""
 
 AT_LEAST = 0.1
-"""Least relative error that is told: what cuts add to the number of facets, and by how much times vary from run to run."""
+"""Least relative error that is told: what cuts add to the number of pieces (up to 0.04), and by how much memory varies."""
 
 SAMPLE_SHARE = 0.1
 """Share of a budget of time that goes into the sample."""
@@ -51,14 +54,15 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Estimate:
-    """What an atlas would take; ``error`` is the relative error of all three numbers: twice of it is seldom exceeded.
+    """What an atlas would take; ``error`` is the relative error of pieces and bytes: twice of it is seldom exceeded.
 
-    It is never zero, also where all tiles were explored: facets that reach over several tiles are counted in each, and times
-    and memory vary. It is infinite if there was no time to finish the tiles of the sample. The numbers are then less than the
-    true ones.
+    Pieces are what is explored: facets, and the parts of facets that ties cut (``Atlas.n_pieces``). There are no more facets
+    than pieces. The error is never zero, also where all tiles were explored: what reaches over several tiles is counted in
+    each, and memory varies. It is infinite if there was no time to finish the tiles of the sample. The numbers are then less
+    than the true ones. Seconds are for a machine that is as busy as it was during the sample, and less certain.
     """
 
-    n_facets: float  # ties included
+    n_pieces: float
     seconds: float
     bytes: float  # at the peak
     error: float
@@ -69,15 +73,15 @@ class Estimate:
     @property
     def disk_bytes(self) -> float:
         """Bytes of a store of the map."""
-        return DISK * self.n_facets
+        return DISK * self.n_pieces
 
     def __str__(self) -> str:
         known = np.isfinite(self.error)
         cores = "one core" if self.n_jobs == 1 else f"{self.n_jobs} cores"
         return (
-            f"{'about' if known else 'more than'} {self.n_facets:.3g} facets (ties included), {self.seconds:.3g} s on "
-            f"{cores}, {self.bytes / 2**20:.3g} MiB in memory or {self.disk_bytes / 2**20:.3g} MiB on disk"
-            f"{f', all give or take {100 * self.error:.0f} %' if known else ''} "
+            f"{'about' if known else 'more than'} {self.n_pieces:.3g} pieces (facets, or parts of facets with ties), "
+            f"{self.bytes / 2**20:.3g} MiB in memory or {self.disk_bytes / 2**20:.3g} MiB on disk"
+            f"{f', all give or take {100 * self.error:.0f} %' if known else ''}; some {self.seconds:.2g} s on {cores} "
             f"(from {self.n_sampled} of {self.n_tiles} tiles)"
         )
 
@@ -85,7 +89,7 @@ class Estimate:
 class Sample(NamedTuple):
     """Some tiles of many."""
 
-    n_facets: float  # of all, if others are like these
+    n_pieces: float  # of all, if others are like these
     seconds: float
     error: float  # relative, see ``relative_error``
     standard_error: float  # relative, as if tiles were alike
@@ -94,14 +98,14 @@ class Sample(NamedTuple):
 
     @property
     def bytes(self) -> float:
-        """Memory for all facets."""
-        return BYTES * self.n_facets
+        """Memory for all pieces."""
+        return BYTES * self.n_pieces
 
 
 def samples(surveyor: Surveyor, grid: tuple[list[Bound], list[Bound]], limits: Callable[[int], Limit]) -> Iterator[Sample]:
     """Explore the tiles of a grid in random order; tile m, from 1 on, up to ``limits(m)``."""
     engine = surveyor.engine
-    facets: list[int] = []
+    pieces: list[int] = []
     seconds, whole = 0.0, True
     rows, columns = grid
     n = len(rows) * len(columns)
@@ -109,11 +113,11 @@ def samples(surveyor: Surveyor, grid: tuple[list[Bound], list[Bound]], limits: C
         begin, counts = time.monotonic(), (engine.n_refined, engine.n_zero, engine.n_exact)
         count, finished = _count(surveyor, (rows[k // len(columns)], columns[k % len(columns)]), 0, limits(m))
         engine.n_refined, engine.n_zero, engine.n_exact = counts
-        facets.append(count)
+        pieces.append(count)
         whole = whole and finished
         seconds += time.monotonic() - begin
         yield Sample(
-            float(np.mean(facets)) * n, seconds / m * n, relative_error(facets, n), standard_error(facets, n), m, whole
+            float(np.mean(pieces)) * n, seconds / m * n, relative_error(pieces, n), standard_error(pieces, n), m, whole
         )
 
 
@@ -128,7 +132,7 @@ def standard_error(counts: list[int], n: int) -> float:
 def relative_error(counts: list[int], n: int) -> float:
     """Relative error of the mean of n numbers, of which some are known: twice of it holds the mean in nine of ten cases.
 
-    Most facets are in a few tiles, and the largest of some tiles is not the largest of all: one more is imagined, of twice its
+    Most pieces are in a few tiles, and the largest of some tiles is not the largest of all: one more is imagined, of twice its
     size. By Student's distribution few numbers say little about their spread.
     """
     m, plain = len(counts), standard_error(counts, n)
@@ -139,7 +143,7 @@ def relative_error(counts: list[int], n: int) -> float:
 
 
 def _count(surveyor: Surveyor, tile: Bounds, depth: int, limit: Limit) -> tuple[int, bool]:
-    """Number of facets in a tile that are found up to a limit, and whether these are all."""
+    """Number of pieces in a tile that are found up to a limit, and whether these are all."""
     try:
         facets = surveyor.explore(tile, depth, limit=limit)
     except Stopped:
@@ -183,8 +187,8 @@ def _look_into(surveyor: Surveyor, grid: tuple[list[Bound], list[Bound]], n_jobs
             return
         if needed * (1.0 - margin) > available:
             raise MemoryError(
-                f"{'about' if sample.whole else 'more than'} {share * sample.n_facets:.2g} facets are expected, give or take "
-                f"{50 * margin:.0f} %; they need {needed / 2**30:.3g} GiB, and {available / 2**30:.3g} GiB are "
+                f"{'about' if sample.whole else 'more than'} {share * sample.n_pieces:.2g} pieces of facets are expected, give or "
+                f"take {50 * margin:.0f} %; they need {needed / 2**30:.3g} GiB, and {available / 2**30:.3g} GiB are "
                 "available: choose a smaller region, set max_facets, build the map up on disk with store=, or go "
                 "through it tile by tile with svmatlas.tiles"
             )

@@ -10,7 +10,7 @@ import numpy as np
 from joblib import effective_n_jobs
 
 from svmatlas.atlas.atlas import Atlas
-from svmatlas.atlas.budget import AT_LEAST, Estimate, samples
+from svmatlas.atlas.budget import AT_LEAST, JOINING, Estimate, samples
 from svmatlas.atlas.single import unite_tile
 from svmatlas.atlas.survey import RAY_SHARE, Surveyor
 from svmatlas.data.problem import Bounds, check_bounds, make_problem
@@ -20,7 +20,7 @@ from svmatlas.support.stopping import Limit, check_budget, stoppable
 from svmatlas.support.threads import make_pool
 
 SPREAD = 1.0
-"""Least standard deviation of the facets of tiles, relative to their mean, that is assumed: a few are alike by chance."""
+"""Least standard deviation of the pieces of tiles, relative to their mean, that is assumed: a few are alike by chance."""
 
 LATE = 1.0
 """Seconds more for the last tile of a sample: to leave it out would leave out the large ones, and they count most."""
@@ -124,8 +124,8 @@ def estimate(
     Returns
     -------
     Estimate
-        Facets, seconds with so many cores, and bytes, with their error. If all tiles could be explored it is that of counting
-        facets on cuts more than once, and of measuring times.
+        Pieces of facets, bytes and their error, and seconds with so many cores. If all tiles could be explored the error is
+        that of counting pieces on cuts more than once.
         If the tiles of the sample could not be finished the error is infinite, and the numbers are less than the true ones.
 
     """
@@ -159,5 +159,5 @@ def estimate(
     least = SPREAD * float(np.sqrt((1 - sample.n_sampled / n_tiles) / sample.n_sampled))
     error = max(sample.error, least, AT_LEAST) if sample.whole and surveyor.all_cut else np.inf
     jobs = int(effective_n_jobs(1 if n_jobs is None else n_jobs))
-    seconds = sample.seconds / min(jobs, n_tiles) + set_up
-    return Estimate(sample.n_facets, seconds, sample.bytes, error, n_tiles, sample.n_sampled, jobs)
+    seconds = (1.0 + JOINING) * sample.seconds / min(jobs, n_tiles) + set_up
+    return Estimate(sample.n_pieces, seconds, sample.bytes, error, n_tiles, sample.n_sampled, jobs)
