@@ -187,8 +187,8 @@ def _look_into(surveyor: Surveyor, grid: tuple[list[Bound], list[Bound]], n_jobs
             return
         if needed * (1.0 - margin) > available:
             raise MemoryError(
-                f"{'about' if sample.whole else 'more than'} {share * sample.n_pieces:.2g} pieces of facets are expected, give or "
-                f"take {50 * margin:.0f} %; they need {needed / 2**30:.3g} GiB, and {available / 2**30:.3g} GiB are "
+                f"{'about' if sample.whole else 'more than'} {share * sample.n_pieces:.2g} pieces of facets are expected, "
+                f"give or take {50 * margin:.0f} %; they need {needed / 2**30:.3g} GiB, and {available / 2**30:.3g} GiB are "
                 "available: choose a smaller region, set max_facets, build the map up on disk with store=, or go "
                 "through it tile by tile with svmatlas.tiles"
             )
