@@ -293,8 +293,9 @@ def _factor(rows: Any, gram: Floats | None, diagonal: Floats) -> Solve:
 
 def _factor_small(rows: Any, weight: Floats) -> Any:
     """The Cholesky factor of 1 + X'WX, for ``cho_solve``; by QR where its condition is too bad for Cholesky's way."""
-    scaled = rows.multiply(weight[:, None]).tocsr() if issparse(rows) else rows * weight[:, None]
-    small = scaled.T @ rows
+    root = np.sqrt(weight)[:, None]
+    scaled = rows.multiply(root).tocsr() if issparse(rows) else rows * root
+    small = scaled.T @ scaled
     small = small.toarray() if issparse(small) else small
     small[np.diag_indices_from(small)] += 1.0
     try:
@@ -302,7 +303,7 @@ def _factor_small(rows: Any, weight: Floats) -> Any:
     except LinAlgError:
         if issparse(rows):
             raise
-        tall = np.vstack([np.sqrt(weight)[:, None] * rows, np.eye(rows.shape[1])])
+        tall = np.vstack([scaled, np.eye(rows.shape[1])])
         return np.linalg.qr(tall, mode="r"), False
 
 
