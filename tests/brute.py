@@ -104,14 +104,20 @@ def joined(points, lines):
     return connected_components(free, directed=False)
 
 
-def best_cells(X, y, splits, score, region, bias=1.0):
-    """Best mean score, the samples that reach it, and their cells: (score, points (n, 2), labels (n,))."""
+def all_predictions(X, y, splits, region, bias=1.0):
+    """Samples of all cells (n, 2), the curves between them, and the predictions (n, rows) of each fold."""
     atlases = [svmatlas.explore(X[train], y[train], region=region, bias=bias) for train, _ in splits]
     lines = np.concatenate([curves(atlas, X[test]) for atlas, (_, test) in zip(atlases, splits, strict=True)])
     points = samples(lines, region)
+    return points, lines, [predictions(atlas, X[test], *points.T) for atlas, (_, test) in zip(atlases, splits, strict=True)]
+
+
+def best_cells(X, y, splits, score, region, bias=1.0):
+    """Best mean score, the samples that reach it, and their cells: (score, points (n, 2), labels (n,))."""
+    points, lines, predicted = all_predictions(X, y, splits, region, bias)
     total, code = np.zeros(len(points)), []
-    for atlas, (_, test) in zip(atlases, splits, strict=True):
-        positive, truth = predictions(atlas, X[test], *points.T), y[test] == 1
+    for positive, (_, test) in zip(predicted, splits, strict=True):
+        truth = y[test] == 1
         tp, tn = (positive & truth).sum(axis=1), (~positive & ~truth).sum(axis=1)
         total += score(tn, (~truth).sum() - tn, truth.sum() - tp, tp) / len(splits)
         code.append(positive)

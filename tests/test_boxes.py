@@ -20,6 +20,7 @@ from svmatlas.choose.corners import Solver
 from svmatlas.choose.strips import Rows, possible_counts
 from svmatlas.data.problem import make_problem
 from svmatlas.engine.workspace import INSIDE
+from svmatlas.support.settings import SETTINGS
 from svmatlas.support.stopping import NEVER, Limit, Stopped
 from tests import brute, cases
 from tests.test_select import REGION, noisy
@@ -127,7 +128,7 @@ def test_what_two_arcs_say_holds_between_them(name):
     y = np.asarray(y) == np.max(y)
     rng, train = np.random.default_rng(4), np.arange(len(y)) % 3 != 1
     solver, n_decided = solver_of(X, y, train), 0
-    rows = Rows.of(solver.rows, np.array([y, ~y], dtype=np.int32))
+    rows = Rows.of(solver.rows, np.array([y, ~y], dtype=np.int64), np.zeros(y.size, dtype=np.int64), 1)
     for trial in range(6):
         side, low = trial % 2, 10.0 ** rng.uniform(-3, 2)
         high = low * 10.0 ** [0.001, 0.02, 0.2][trial // 2]
@@ -138,7 +139,7 @@ def test_what_two_arcs_say_holds_between_them(name):
         for ratio, share in rng.uniform([0.01, 0], 1, size=(6, 2)):
             positive = solver.solve(costs_of(side, low + share * (high - low), ratio), NEVER).value > 0
             k = np.searchsorted(possible.ratio, ratio, side="right") - 1
-            assert np.all([np.sum(positive & y), np.sum(~positive & ~y)] <= possible.counts[:, k])
+            assert np.all([np.sum(positive & y), np.sum(~positive & ~y)] <= possible.counts[k, :, 0])
             known = possible.sure[np.searchsorted(edges, ratio, side="right") - 1]
             assert np.all(positive[known == 1])
             assert not np.any(positive[known == -1])
@@ -164,7 +165,7 @@ class Watched:
         self.patch.setattr(boxes, "FEW", 50)
         self.patch.setattr(boxes, "SMALL", 0)
         self.patch.setattr(boxes, "SQUARES", 500.0)
-        self.patch.setattr(boxes, "SHARE", np.inf)
+        self.patch.setattr(SETTINGS, "maps_share", np.inf)
         step = boxes.BoxSearch._step
 
         def watched(search, limit):
@@ -172,7 +173,7 @@ class Watched:
             if len(self.steps) > self.most_steps:
                 raise Stopped
             if len(self.steps) == self.maps_after:
-                self.patch.setattr(boxes, "SHARE", 0.0)
+                self.patch.setattr(SETTINGS, "maps_share", 0.0)
             step(search, limit)
 
         self.patch.setattr(boxes.BoxSearch, "_step", watched)

@@ -9,6 +9,7 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import cross_val_score
 
 import svmatlas
+from svmatlas.choose import scoring
 from svmatlas.choose.scoring import get_score
 from svmatlas.scoring import fbeta
 
@@ -20,8 +21,15 @@ PREDICTED = np.repeat([0, 1, 0, 1], COUNTS)
 @pytest.mark.parametrize("name", ["accuracy", "balanced_accuracy", "f1", "jaccard", "precision", "recall"])
 def test_names_functions_and_scorers_of_scikit_learn_are_understood(name):
     function = getattr(metrics, f"{name}_score")
-    for scoring in (name, function, make_scorer(function), metrics.get_scorer(name)):
-        assert get_score(scoring)(*COUNTS) == pytest.approx(function(Y, PREDICTED))
+    for given in (name, function, make_scorer(function), metrics.get_scorer(name)):
+        assert get_score(given)(*COUNTS) == pytest.approx(function(Y, PREDICTED))
+
+
+@pytest.mark.parametrize("name", ["roc_auc", "average_precision"])
+def test_rankings_are_understood(name):
+    own = getattr(scoring, name)
+    for given in (name, own, getattr(metrics, f"{name}_score"), metrics.get_scorer(name)):
+        assert get_score(given) is own
 
 
 def test_scorers_with_arguments_are_understood():
@@ -31,14 +39,14 @@ def test_scorers_with_arguments_are_understood():
 
 
 @pytest.mark.parametrize(
-    ("scoring", "text"),
+    ("given", "text"),
     [
-        ("average_precision", "'average_precision': it is made of decision values.* not counted.* use one of 'accuracy'"),
+        ("roc_auc_ovr", "'roc_auc_ovr': it is made of decision values.* not counted.* use one of 'accuracy'"),
         ("neg_log_loss", "not counted from predictions"),
-        (metrics.average_precision_score, "average_precision_score is not known here: it is made of decision values"),
+        (metrics.ndcg_score, "ndcg_score is not known here: it is made of decision values"),
         ("fancy", "unknown scoring 'fancy': use one of 'accuracy'"),
         (metrics.fbeta_score, "needs beta: use svmatlas.scoring.fbeta"),
-        (metrics.get_scorer("average_precision"), "is not made of predictions"),
+        (metrics.get_scorer("roc_auc_ovr"), "is not made of predictions"),
         (make_scorer(metrics.zero_one_loss, greater_is_better=False), "greater_is_better=False is a loss"),
         (make_scorer(metrics.f1_score, pos_label=0), "pos_label=0, but the positive label here is 1: pos_label is an"),
         (make_scorer(metrics.f1_score, average="macro"), "average='macro' is not known"),
@@ -47,10 +55,10 @@ def test_scorers_with_arguments_are_understood():
         (np.float64(2.0), r"a name or a function of \(tn, fp, fn, tp\), got 2.0"),
     ],
 )
-def test_what_is_not_understood_is_refused_with_the_reason(scoring, text):
+def test_what_is_not_understood_is_refused_with_the_reason(given, text):
     X, y = np.arange(8.0)[:, None], np.arange(8) % 2
     with pytest.raises(ValueError, match=text):
-        svmatlas.select(X, y, cv=2, scoring=scoring)
+        svmatlas.select(X, y, cv=2, scoring=given)
 
 
 def test_a_scorer_may_name_the_positive_label():

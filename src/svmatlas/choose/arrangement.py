@@ -11,7 +11,8 @@ turns the prediction of its point. Pieces of one curve join exactly, and a piece
 walk, so the count is right also where the walk meets a joint.
 
 Unknown. Where the map of a fold is not explored, an extra point of that fold is positive. It has as many negative rows as the
-fold, and all other points of the fold are negative there, so that none of its rows counts as right; for a bound all do.
+fold, and all other points of the fold are negative there, so that none of its rows counts as right; for a bound all do. (Of
+pairs all are wrong there.)
 
 Bound. A point whose curve enters a box may be predicted either way there; the box can not do better than with all of these
 right. Scores do not fall when a prediction becomes right (scoring.py), so a box is dropped if that is not good enough.
@@ -30,6 +31,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from svmatlas.choose.judge import mean_score
 from svmatlas.engine.compiled import entry, kernel_alloc
 from svmatlas.engine.doubledouble import two_prod
 from svmatlas.engine.names import mix
@@ -42,9 +44,6 @@ Words = npt.NDArray[np.uint64]
 
 SAME = 2.0**-33
 """Relative distance of costs (1e-10) below which they are the same: the corners of facets are good to 2e-10."""
-
-EQUAL = 1e-12
-"""Scores that differ by less are equal: means over folds carry rounding errors of 1e-16."""
 
 FEW = 12
 """Boxes with no more pieces than this are split along a piece."""
@@ -62,20 +61,6 @@ TRIES = 30
 """Seats that are tried; beyond that the box is too narrow to have one and is dropped."""
 
 
-class Judge(NamedTuple):
-    """How predictions become scores. A point stands for equal rows of one fold."""
-
-    fold: Int32  # (J,) fold of each point
-    n_pos: Int32  # (J,) its positive rows
-    n_neg: Int32  # (J,)
-    table: Floats  # score of a fold by (true positives, true negatives), one table after the other
-    table_at: Ints  # (K,) where the table of each fold begins
-    fold_pos: Ints  # (K,) positive rows of each fold
-    fold_neg: Ints  # (K,)
-    unknown: Ints  # (K,) the point that is positive where the map of the fold has not been explored, or -1
-    words: Words  # (J,) random names of points
-
-
 class Box(NamedTuple):
     """A convex polygon and what is known of it."""
 
@@ -87,7 +72,7 @@ class Box(NamedTuple):
     lines: Ints  # (n,) number of the line that it is a part of
     seat: Floats  # (3,) an inner point
     positive: Bools  # (J,) predictions there
-    counts: Ints  # (2, K) true positives and true negatives there
+    counts: Ints  # (2, G) what is right there
     key: Words  # (1,) name of these predictions
 
 
@@ -107,15 +92,6 @@ class Best(NamedTuple):
 
 
 @kernel_alloc
-def mean_score(judge, counts):
-    """Mean over folds."""
-    total = 0.0
-    for k in range(judge.table_at.size):
-        total += judge.table[judge.table_at[k] + counts[0, k] * (judge.fold_neg[k] + 1) + counts[1, k]]
-    return total / judge.table_at.size
-
-
-@kernel_alloc
 def _optimistic(judge, points, positive, counts, seen, out):
     """Counts if all predictions that are open in a box were right. ``seen`` is all False before and after."""
     for row in range(2):
@@ -125,13 +101,14 @@ def _optimistic(judge, points, positive, counts, seen, out):
         if not seen[j]:
             seen[j] = True
             if positive[j]:
-                out[1, judge.fold[j]] += judge.n_neg[j]
+                out[1, judge.group[j]] += judge.n_neg[j]
             else:
-                out[0, judge.fold[j]] += judge.n_pos[j]
+                out[0, judge.group[j]] += judge.n_pos[j]
     for k in range(judge.unknown.size):
         j = judge.unknown[k]
         if j >= 0 and (seen[j] or positive[j]):
-            out[0, k], out[1, k] = judge.fold_pos[k], judge.fold_neg[k]
+            for g in range(judge.group_at[k], judge.group_at[k + 1]):
+                out[0, g], out[1, g] = judge.group_pos[g], judge.group_neg[g]
     for j in points:
         seen[j] = False
 
@@ -151,7 +128,7 @@ def _note(judge, best, counts, key):
     if _is_refuted(best, key):
         return
     if best.front.size == 0:
-        score = mean_score(judge, counts)
+        score = mean_score(judge, counts, False)
         if score > best.score[0]:
             best.score[0], best.key[0] = score, key[0]
         return
@@ -162,10 +139,10 @@ def _note(judge, best, counts, key):
 
 
 @kernel_alloc
-def _promising(judge, best, counts):
-    """Whether counts are as good as the best so far: not below the best score, or not dominated."""
+def _promising(judge, best, counts, upper):
+    """Whether counts are as good as the best so far: not below the best score, or not dominated. ``upper``: some are open."""
     if best.front.size == 0:
-        return mean_score(judge, counts) >= min(best.score[0], best.score[1]) - EQUAL
+        return mean_score(judge, counts, upper) >= min(best.score[0], best.score[1]) - judge.equal
     tp, fp = counts[0].sum(), best.front.size - 1 - counts[1].sum()
     return best.front[fp] <= tp and (fp == 0 or best.front[fp - 1] < tp)
 
@@ -419,8 +396,8 @@ def turn(judge, j, positive, counts):
     """Turn one prediction."""
     sign = -1 if positive[j] else 1
     positive[j] = not positive[j]
-    counts[0, judge.fold[j]] += sign * judge.n_pos[j]
-    counts[1, judge.fold[j]] -= sign * judge.n_neg[j]
+    counts[0, judge.group[j]] += sign * judge.n_pos[j]
+    counts[1, judge.group[j]] -= sign * judge.n_neg[j]
 
 
 @kernel_alloc
@@ -477,16 +454,16 @@ def halve(judge, best, box):
 
 @entry
 def bound_of(judge, box):
-    """Counts (2, K) that a box can not beat, and their mean score."""
+    """Counts (2, G) that a box can not beat, and their mean score."""
     out = np.empty_like(box.counts)
     _optimistic(judge, box.points, box.positive, box.counts, np.zeros(box.positive.size, np.bool_), out)
-    return out, mean_score(judge, out)
+    return out, mean_score(judge, out, True)
 
 
 @entry
-def is_promising(judge, best, counts):
-    """Whether counts are as good as the best so far."""
-    return _promising(judge, best, counts)
+def is_promising(judge, best, counts, upper):
+    """Whether counts, of which some are open if ``upper``, are as good as the best so far."""
+    return _promising(judge, best, counts, upper)
 
 
 @kernel_alloc
@@ -498,32 +475,40 @@ def _is_known(judge, box):
     return True
 
 
+@kernel_alloc
+def _is_better(judge, box, other):
+    """Whether the seat of a box has a better score than that of another one."""
+    return mean_score(judge, box.counts, False) > mean_score(judge, other.counts, False)
+
+
 @entry
 def fragments_of(judge, best, box):
     """All fragments of a box that are as good as the best so far, which is updated.
 
-    Returns also the highest bound of unexplored parts, and the number of boxes looked at.
+    Returns also the highest bound of parts that are not known, and the number of boxes looked at. Not known are unexplored
+    parts; and of average precision there is only a bound where positive rows are equal (judge.py).
     """
     stack, out = [box], [box]
     out.clear()
     seen, counts = np.zeros(box.positive.size, np.bool_), np.empty_like(box.counts)
-    n_boxes, unknown = 0, -np.inf
+    n_boxes, unknown, ranking = 0, -np.inf, judge.table.size == 0 and judge.linear.size == 0
     _note(judge, best, box.counts, box.key)  # no curve may enter it
     while len(stack) > 0:
         box = stack.pop()
         n_boxes += 1
         _optimistic(judge, box.points, box.positive, box.counts, seen, counts)
-        if not _promising(judge, best, counts):
+        if not _promising(judge, best, counts, True):
             continue
         children = halve(judge, best, box) if box.points.size > 0 else out[:0]
         if len(children) == 0:
-            if not _is_known(judge, box):
-                unknown = max(unknown, mean_score(judge, counts))
-            elif _promising(judge, best, box.counts) and not _is_refuted(best, box.key):
+            known = _is_known(judge, box)
+            if ranking or not known:
+                unknown = max(unknown, mean_score(judge, box.counts if known else counts, True))
+            if known and _promising(judge, best, box.counts, False) and not _is_refuted(best, box.key):
                 out.append(box)
             continue
         # The half with the better seat is searched first.
-        if len(children) == 2 and mean_score(judge, children[0].counts) > mean_score(judge, children[1].counts):
+        if len(children) == 2 and _is_better(judge, children[0], children[1]):
             children[0], children[1] = children[1], children[0]
         for child in children:
             stack.append(child)
@@ -543,7 +528,7 @@ def _count_each(judge, box, costs, which, out):
 
 @entry
 def counts_at(judge, best, box, costs):
-    """Counts (n, 2, K) at some costs in a box."""
+    """Counts (n, 2, G) at some costs in a box."""
     out = np.empty((costs.shape[0], *box.counts.shape), np.int64)
     stack, h = [(box, np.arange(costs.shape[0]))], np.empty(3)
     while len(stack) > 0:

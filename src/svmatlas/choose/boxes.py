@@ -34,12 +34,13 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.choose.arcs import ArcWalker
-from svmatlas.choose.arrangement import EQUAL, Box, Judge
+from svmatlas.choose.arrangement import Box
 from svmatlas.choose.ball import decide
 from svmatlas.choose.cells import Cell
 from svmatlas.choose.corners import Corner, Costs, Solver
 from svmatlas.choose.curves import Tile
 from svmatlas.choose.folds import Folds, check_scorable
+from svmatlas.choose.judge import Judge, fold_scores
 from svmatlas.choose.overlay import FoldMap, Overlay, make_fold, make_judge, overlay_of
 from svmatlas.choose.patches import Patch, PatchSearch
 from svmatlas.choose.scoring import Score
@@ -50,6 +51,7 @@ from svmatlas.engine.tile import EngineError
 from svmatlas.engine.workspace import INSIDE
 from svmatlas.models.walk import Walker
 from svmatlas.support.progress import show
+from svmatlas.support.settings import SETTINGS
 from svmatlas.support.stopping import Limit, Stopped
 from svmatlas.support.threads import make_workers
 
@@ -97,9 +99,6 @@ PATCHES = 12
 PER_SQUARE = 1e-5
 """Seconds for each of n^2 in the map of a fold, with n events on the ray of equal costs: 0.2 to 1 pieces, 5 to 20 us each."""
 
-SHARE = 0.25
-"""Share of the time that all maps are expected to take before they are begun: patches and boxes may be quicker."""
-
 PATIENCE = 4.0
 """A region that takes so many times as long as all of them should is given up; the next is begun so much later, squared."""
 
@@ -116,7 +115,7 @@ class Node:
     def __init__(self, costs: Costs, corners: list[Corner], counts: npt.NDArray[np.int64], scores: Floats) -> None:
         self.costs = costs
         self.corners = corners
-        self.counts = counts  # (2, K)
+        self.counts = counts  # (2, G)
         self.scores = scores  # (K,)
 
 
@@ -178,8 +177,13 @@ class BoxSearch:
         self.folds, self.judge, self.bounds, self.pool, self.bar = folds, judge, bounds, pool, bar
         self.solvers = [Solver(fold.holdout.problem, fold.holdout.rows[fold.first]) for fold in folds]
         self.squares = [np.sum(solver.rows**2, axis=1) for solver in self.solvers]
-        perfect = float(self._scores(np.array([judge.fold_pos, judge.fold_neg])).mean())
+        self.rows = [
+            Rows.of(solver.rows, fold.counts[:, :-1], fold.group[:-1], fold.holdout.group_size.size)
+            for solver, fold in zip(self.solvers, folds, strict=True)
+        ]
+        perfect = float(self._scores(np.array([judge.group_pos, judge.group_neg]), upper=True).mean())
         self.perfect = self.upper = perfect
+        self.floor = -np.inf  # what the bound cannot fall below: cells of rankings with equal positive rows
         self.best = Incumbent(-np.inf, (np.nan, np.nan))
         self.nodes: WeakValueDictionary[Costs, Node] = WeakValueDictionary()
         self.explored: list[Explored] = []
@@ -199,9 +203,8 @@ class BoxSearch:
         for box in _first_boxes(self.edges, perfect):
             self._push(box)
         walkers = [ArcWalker(solver.problem) for solver in self.solvers]
-        rows = [Rows.of(solver.rows, fold.counts[:, :-1]) for solver, fold in zip(self.solvers, folds, strict=True)]
         arcs = _sizes(self.edges) if max(solver.problem.n_points for solver in self.solvers) > SMALL else (1.0, 1.0)
-        self.patches = PatchSearch(walkers, rows, judge, bounds, arcs, perfect, pool)
+        self.patches = PatchSearch(walkers, self.rows, judge, bounds, arcs, perfect, pool)
 
     # The queue
 
@@ -210,7 +213,7 @@ class BoxSearch:
         with suppress(Stopped):
             self._try_usual_costs(limit)
         while self._open():
-            self.upper = min(self.upper, max(self.best.score, self._open()[0].upper))
+            self.upper = min(self.upper, max(self.best.score, self.floor, self._open()[0].upper))
             show(self.bar, f"best {self.best.score:.4f}, bound {self.upper:.4f}")
             if limit.expired or (tolerance is not None and 0 < self.upper - self.best.score <= tolerance):
                 return
@@ -218,7 +221,7 @@ class BoxSearch:
                 self._step(limit)
             except Stopped:
                 return
-        self.upper = min(self.upper, self.best.score)
+        self.upper = min(self.upper, max(self.best.score, self.floor))
 
     def _explore_region(self, limit: Limit) -> None:
         """Explore what is open of the region with the highest bound, unless it takes much longer than expected."""
@@ -251,7 +254,7 @@ class BoxSearch:
     def _step(self, limit: Limit) -> None:
         """Explore a region, halve a patch, or work on a box."""
         self.n_steps += 1
-        if time.monotonic() - self.begin > SHARE * self.expected < limit.left / 2:
+        if time.monotonic() - self.begin > SETTINGS.maps_share * self.expected < limit.left / 2:
             self._explore_region(limit)
         elif self.n_steps % PATCHES and self._can_lower_by_patches():
             self._work_on_patches(limit)
@@ -262,7 +265,7 @@ class BoxSearch:
     def _can_lower_by_patches(self) -> bool:
         """Whether the highest bound can fall when a patch is halved."""
         box = self._open()[0]
-        return self.patches.is_open and box.upper > self.best.score + EQUAL and self.patches.reaches(box.bounds)
+        return self.patches.is_open and box.upper > self.best.score + self.judge.equal and self.patches.reaches(box.bounds)
 
     def _work_on_patches(self, limit: Limit) -> None:
         """Halve a patch, and try the costs that it offers."""
@@ -272,7 +275,7 @@ class BoxSearch:
             return any(patch.meets(bounds) for bounds in open_bounds)
 
         for offer in self.patches.step(self.best.score, is_needed, limit):
-            if offer.score > self.best.score + EQUAL:
+            if offer.score > self.best.score + self.judge.equal:
                 self._node(offer.costs, limit, self._nearest(offer.costs))
 
     def _push(self, box: CostBox) -> None:
@@ -289,12 +292,12 @@ class BoxSearch:
                 *_, ticket, box = heap[0]
                 if ticket == box.ticket:
                     upper = self.patches.upper_bound(box.bounds)
-                    if upper >= box.upper >= self.best.score - EQUAL:
+                    if upper >= box.upper >= self.best.score - self.judge.equal:
                         found.append(box)
                         break
                     heapq.heappop(heap)
                     box.upper = min(box.upper, upper)
-                    if box.upper >= self.best.score - EQUAL:
+                    if box.upper >= self.best.score - self.judge.equal:
                         self._push(box)
                     else:
                         box.ticket = -1
@@ -324,12 +327,11 @@ class BoxSearch:
 
     def _bound(self, box: CostBox) -> None:
         """The bound from the models at the corners."""
-        counts = np.zeros((2, len(self.folds)), dtype=np.int64)
-        for k, (fold, square) in enumerate(zip(self.folds, self.squares, strict=True)):
+        parts = []
+        for k, (rows, square) in enumerate(zip(self.rows, self.squares, strict=True)):
             positive, negative = decide([node.corners[k] for node in box.nodes], square)
-            counts[0, k] = fold.counts[0, :-1][~negative].sum()
-            counts[1, k] = fold.counts[1, :-1][~positive].sum()
-        box.upper = min(box.upper, float(self._scores(counts).mean()))
+            parts.append(rows.tally(~negative, ~positive))
+        box.upper = min(box.upper, float(self._scores(np.concatenate(parts, axis=1), upper=True).mean()))
 
     def _halves(self, box: CostBox, limit: Limit) -> list[CostBox]:
         """Two halves, cut along the axis with more events."""
@@ -360,11 +362,13 @@ class BoxSearch:
             folds = [fold._replace(near=(solver, corner)) for fold, solver, corner in near]
         overlay = overlay_of(box.bounds, self.bounds, self.judge, folds, tiles, [], limit)
         upper = self._search_cells(overlay, limit)
-        if upper > self.best.score + EQUAL:
+        if upper > self.best.score + self.judge.equal:
             box.upper = min(box.upper, upper)
-            raise Stopped
+            if not self.judge.is_ranking or limit.expired:
+                raise Stopped
+            self.floor = max(self.floor, upper)
         box.ticket = -1
-        if upper < self.best.score - EQUAL:
+        if upper < self.best.score - self.judge.equal:
             self.closed.append(box.bounds)
         else:
             self.explored.append(Explored(box.bounds, tiles))
@@ -376,8 +380,9 @@ class BoxSearch:
             best = fresh_best(refuted=refuted, floor=self.best.score)
             found = search(overlay, best, limit, None)
             if not found.fragments:
-                return found.upper_bound if limit.expired else -np.inf
-            if best.score[0] <= self.best.score + EQUAL:
+                is_open = found.upper_bound > self.best.score + self.judge.equal  # the order of positive rows, for rankings
+                return found.upper_bound if limit.expired or is_open else -np.inf
+            if best.score[0] <= self.best.score + self.judge.equal:
                 return found.upper_bound
             cells = make_cells(overlay, found.fragments)
             for k, cell in enumerate(cells):
@@ -408,24 +413,21 @@ class BoxSearch:
             return solver.solve(costs, limit, start, **options)
 
         corners = list(self.pool.map(solve, self.solvers, starts))
-        counts = np.zeros((2, len(self.folds)), dtype=np.int64)
-        for k, (fold, corner) in enumerate(zip(self.folds, corners, strict=True)):
-            positive = corner.value > 0
-            counts[0, k], counts[1, k] = fold.counts[0, :-1][positive].sum(), fold.counts[1, :-1][~positive].sum()
+        signs = [corner.value > 0 for corner in corners]
+        counts = np.concatenate([rows.tally(sign, ~sign) for rows, sign in zip(self.rows, signs, strict=True)], axis=1)
         self.nodes[costs] = node = Node(costs, corners, counts, self._scores(counts))
         if all(lo < cost < hi for cost, (lo, hi) in zip(costs, self.bounds, strict=True)):
             self._take(Incumbent(float(node.scores.mean()), costs, node=node))
         return node
 
-    def _scores(self, counts: npt.NDArray[np.int64]) -> Floats:
-        """Scores (K,) of counts (2, K)."""
-        judge = self.judge
-        scores: Floats = judge.table[judge.table_at + counts[0] * (judge.fold_neg + 1) + counts[1]]
+    def _scores(self, counts: npt.NDArray[np.int64], upper: bool = False) -> Floats:
+        """Scores (K,) of counts (2, G); the highest that they can be if some are open."""
+        scores: Floats = fold_scores(self.judge, counts[None], upper)[0]
         return scores
 
     def _take(self, new: Incumbent) -> None:
         """Costs that reach a score."""
-        if new.score > self.best.score + EQUAL:
+        if new.score > self.best.score + self.judge.equal:
             self.best = new
             self.closed += [part.bounds for part in self.explored]
             self.explored.clear()
@@ -546,7 +548,7 @@ def find_any_time(
     if work.best.score == -np.inf:
         raise Stopped
     overlay, found = _best_cells(work, limit, bar)
-    certified = work.upper <= found.best_score + EQUAL
+    certified = work.upper <= found.best_score + work.judge.equal
     upper = found.best_score if certified else max(work.upper, found.best_score)
     return overlay, found._replace(upper_bound=upper, certified=certified, n_boxes=work.n_boxes)
 
@@ -581,7 +583,7 @@ def _look_around(work: BoxSearch, limit: Limit, bar: Any) -> tuple[Overlay, Conf
         try:
             tiles = [fold.explore(bounds, part) for fold in work.folds]
             overlay = overlay_of(bounds, work.bounds, work.judge, work.folds, tiles, [], part)
-            found = overlay, find_best(overlay, part, bar, work.best.score - EQUAL)
+            found = overlay, find_best(overlay, part, bar, work.best.score - work.judge.equal)
         except Stopped:
             break
         corners = np.concatenate(found[1].cells[0].pieces)

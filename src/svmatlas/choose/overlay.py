@@ -6,6 +6,7 @@ divide the plane into cells (arrangement.py). Where a walk through the cells sta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -15,12 +16,13 @@ import numpy.typing as npt
 
 from svmatlas.atlas.explore import count_jobs, first_state
 from svmatlas.atlas.survey import Surveyor, outside
-from svmatlas.choose.arrangement import EQUAL, Box, Judge
+from svmatlas.choose.arrangement import Box
 from svmatlas.choose.cells import Cell
 from svmatlas.choose.corners import Corner, Solver
 from svmatlas.choose.curves import ZERO, Collector, Curves, Tile
 from svmatlas.choose.folds import Folds, check_scorable
-from svmatlas.choose.scoring import Score, make_table, roc_auc
+from svmatlas.choose.judge import EQUAL, Judge, fold_scores
+from svmatlas.choose.scoring import Amounts, RowGains, Score, average_precision, make_table, roc_auc
 from svmatlas.data.features import decision_values
 from svmatlas.data.problem import Bounds, Problem, make_problem, make_region
 from svmatlas.models.svc import make_classifier, solve_at
@@ -29,6 +31,7 @@ from svmatlas.support.stopping import Limit, Stopped
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
+Counts = npt.NDArray[np.int64]
 
 SEATS = 16
 """Costs at which a walk may start."""
@@ -37,7 +40,7 @@ CLEAR = 1e-6
 """Least decision value of held-out rows where a walk starts: curves are then further off than their errors."""
 
 PAIRS = 200_000
-"""Pairs of held-out rows of a fold that are looked at for the area under the ROC curve: some 20 MB a column."""
+"""Pairs of held-out rows of a fold that are looked at for scores of rankings: some 20 MB a column."""
 
 GRACE = 1.0
 """Seconds for the models of one pair of costs, also when the time is over."""
@@ -56,8 +59,11 @@ class Holdout(NamedTuple):
 
     problem: Problem
     X: Any
-    rows: Floats  # X in the coordinates of the problem
-    positive: npt.NDArray[np.bool_]
+    rows: Floats  # X in the coordinates of the problem, or the differences of pairs
+    amounts: Counts  # (2, n) what a row counts if it is predicted positive, and negative
+    group: Counts  # (n,) the group in which it counts
+    group_size: Counts  # (groups,) equal positive rows behind a group of pairs, else 1
+    n_negative: int = 0  # negative rows behind groups of pairs
 
     def decide(self, C_pos: float, C_neg: float, limit: Limit) -> Floats:
         """Decision values of the model with these costs.
@@ -69,10 +75,23 @@ class Holdout(NamedTuple):
             return decision_values(self.rows, solution.beta[0], 0.0)
         return make_classifier(self.problem, solution, C_pos, C_neg).decision_function(self.X)
 
-    def counts(self, C_pos: float, C_neg: float, limit: Limit) -> tuple[int, int]:
-        """True positives and true negatives of the model with these costs."""
+    def counts(self, C_pos: float, C_neg: float, limit: Limit) -> Counts:
+        """What is right (2, groups) of the model with these costs."""
         positive = self.decide(C_pos, C_neg, limit) > 0
-        return int(np.sum(positive & self.positive)), int(np.sum(~positive & ~self.positive))
+        return self.tally(positive, ~positive)
+
+    def tally(self, positive: npt.NDArray[np.bool_], negative: npt.NDArray[np.bool_]) -> Counts:
+        """What rows with these predictions count, by group: (2, groups)."""
+        counts = np.zeros((2, self.group_size.size), dtype=np.int64)
+        for k, some in enumerate((positive, negative)):
+            np.add.at(counts[k], self.group[some], self.amounts[k, some])
+        return counts
+
+    @property
+    def total(self) -> Counts:
+        """What all rows count, by group: (2, groups)."""
+        everything = np.ones(len(self.group), dtype=bool)
+        return self.tally(everything, everything)
 
 
 class Overlay(NamedTuple):
@@ -86,14 +105,13 @@ class Overlay(NamedTuple):
     holdouts: list[Holdout]
 
     def fold_scores(self, counts: npt.NDArray[np.int64]) -> Floats:
-        """Scores (n, K) of counts (n, 2, K)."""
-        judge = self.judge
-        scores: Floats = judge.table[judge.table_at + counts[:, 0] * (judge.fold_neg + 1) + counts[:, 1]]
+        """Scores (n, K) of counts (n, 2, G)."""
+        scores: Floats = fold_scores(self.judge, counts, False)
         return scores
 
     def model_counts(self, C_pos: float, C_neg: float, limit: Limit) -> npt.NDArray[np.int64]:
-        """True positives and true negatives (2, K) of the models with these costs: each fold is fitted."""
-        return np.array([holdout.counts(C_pos, C_neg, limit) for holdout in self.holdouts], dtype=np.int64).T
+        """What is right (2, G) of the models with these costs: each fold is fitted."""
+        return np.concatenate([holdout.counts(C_pos, C_neg, limit) for holdout in self.holdouts], axis=1)
 
     def model_values(self, C_pos: float, C_neg: float, limit: Limit) -> list[Floats]:
         """Decision values of the held-out rows of each fold, of the models with these costs."""
@@ -106,11 +124,24 @@ class Overlay(NamedTuple):
 
     def confirms(self, cell: Cell, limit: Limit) -> bool:
         """Whether the models at the center of a cell have the scores that the curves claim."""
-        return bool(np.allclose(self.model_scores(cell, limit), cell.fold_scores, rtol=0.0, atol=EQUAL))
+        return bool(np.allclose(self.model_scores(cell, limit), cell.fold_scores, rtol=0.0, atol=self.judge.equal))
 
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Fold by fold
+
+
+class Sum(NamedTuple):
+    """A score (wrong + unit n) / n_rows, n being what right predictions count."""
+
+    wrong: float  # of all rows, if all predictions are wrong
+    unit: float
+    n_rows: int
+
+    @classmethod
+    def of(cls, gains: Amounts, rows: Ints) -> Sum:
+        """The sum over some rows."""
+        return cls(math.fsum(gains.wrong[rows]), gains.unit, rows.size)
 
 
 class FoldMap(NamedTuple):
@@ -118,11 +149,13 @@ class FoldMap(NamedTuple):
 
     holdout: Holdout
     first: Ints  # (n,) a held-out row for each distinct one
-    counts: npt.NDArray[np.int32]  # (2, n + 1) positive and negative rows that are equal to it; the last is what is unexplored
+    counts: Counts  # (2, n + 1) what the rows that are equal to it count; the last is what is unexplored
+    group: Counts  # (n + 1,) where
     surveyor: Surveyor
     collector: Collector
     near: tuple[Solver, Corner] | None = None  # a solution nearby, for what is looked at one box at a time
     n_tied: int = 0  # of pairs: how many are of equal rows
+    sum: Sum | None = None  # of a score that is a sum over rows
 
     def decide(self, C_pos: float, C_neg: float, limit: Limit) -> Floats:
         """Decision values (n + 1,) of the model at some costs; of the unexplored part 1 if they lie in it, and else -1."""
@@ -192,29 +225,48 @@ def make_fold(folds: Folds, k: int, score: Score, model: dict[str, Any], bounds:
     positive = folds.positive[test]
     X_train, X_test = folds.rows(k, model["kernel"] == "precomputed")
     problem = make_problem(X_train, folds.positive[train].astype(int), sample_weight=folds.weight[train], **model)
-    holdout, n_tied = Holdout(problem, X_test, problem.features.coordinates(X_test), positive), 0
-    if score is roc_auc:
-        holdout, n_tied = _pairs_of(holdout)
-        positive = holdout.positive
-    rows, first, which = np.unique(holdout.rows, axis=0, return_index=True, return_inverse=True)
-    counts = np.zeros((2, len(rows) + 1), dtype=np.int32)
-    np.add.at(counts, (np.where(positive, 0, 1), which.ravel()), 1)
-    counts[1, -1] = np.sum(~positive)
-    surveyor, collector = Surveyor(problem, bounds, betas=True), Collector(problem, bounds, rows)
-    return FoldMap(holdout, first, counts, surveyor, collector, n_tied=n_tied)
+    rows = problem.features.coordinates(X_test)
+    amounts, n_tied, total = np.array([positive, ~positive], dtype=np.int64), 0, None
+    if isinstance(score, RowGains):
+        gains = score.amounts(folds.positive)
+        amounts, total = amounts * gains.units[test], Sum.of(gains, test)
+    holdout = Holdout(problem, X_test, rows, amounts, np.zeros(len(rows), dtype=np.int64), np.ones(1, dtype=np.int64))
+    if score in (roc_auc, average_precision):
+        holdout, n_tied = _pairs_of(holdout, positive, score is average_precision)
+    return _make_map(holdout, bounds, n_tied, total)
 
 
-def _pairs_of(holdout: Holdout) -> tuple[Holdout, int]:
-    """The differences of positive and negative rows as rows, all positive; and the number of pairs that are equal."""
+def _make_map(holdout: Holdout, bounds: Bounds, n_tied: int, total: Sum | None) -> FoldMap:
+    """Rows of a group that are equal are one."""
+    keyed = np.column_stack([holdout.group, holdout.rows])
+    _, first, which = np.unique(keyed, axis=0, return_index=True, return_inverse=True)
+    counts = np.zeros((2, first.size + 1), dtype=np.int64)
+    for k in range(2):
+        np.add.at(counts[k], which.ravel(), holdout.amounts[k])
+    counts[1, -1] = 0 if holdout.n_negative else holdout.amounts[1].sum()
+    group = np.append(holdout.group[first], 0)
+    surveyor = Surveyor(holdout.problem, bounds, betas=True)
+    collector = Collector(holdout.problem, bounds, holdout.rows[first])
+    return FoldMap(holdout, first, counts, group, surveyor, collector, n_tied=n_tied, sum=total)
+
+
+def _pairs_of(holdout: Holdout, positive: npt.NDArray[np.bool_], grouped: bool) -> tuple[Holdout, int]:
+    """Differences of positive and negative rows, in groups by the former if asked for; and the number of equal pairs."""
     if not holdout.problem.features.linear:
-        raise ValueError("scoring='roc_auc' is for the linear kernel")
-    rows, positive = holdout.rows, holdout.positive
-    n_pairs = int(positive.sum()) * int((~positive).sum())
-    if n_pairs > PAIRS:
-        raise ValueError(f"scoring='roc_auc' looks at pairs of held-out rows: {n_pairs:,} in a fold are more than {PAIRS:,}")
-    pairs = (rows[positive][:, None] - rows[~positive][None]).reshape(n_pairs, rows.shape[1])
-    apart = np.any(pairs != 0.0, axis=1)
-    return Holdout(holdout.problem, None, pairs[apart], np.ones(int(apart.sum()), dtype=bool)), int(np.sum(~apart))
+        raise ValueError("scores of rankings are for the linear kernel")
+    rows, size = np.unique(holdout.rows[positive], axis=0, return_counts=True)
+    n_neg = int(np.sum(~positive))
+    if len(rows) * n_neg > PAIRS:
+        raise ValueError(
+            f"scores of rankings look at pairs of held-out rows: {len(rows) * n_neg:,} in a fold are more than {PAIRS:,}"
+        )
+    pairs = (rows[:, None] - holdout.rows[~positive][None]).reshape(len(rows) * n_neg, rows.shape[1])
+    group, apart = np.repeat(np.arange(len(rows)), n_neg), np.any(pairs != 0.0, axis=1)
+    pairs, group, n_tied = pairs[apart], group[apart], int(size[group[~apart]].sum())
+    if grouped:
+        return Holdout(holdout.problem, None, pairs, np.ones((2, len(pairs)), dtype=np.int64), group, size, n_neg), n_tied
+    amounts = np.array([size[group], np.zeros(len(pairs), dtype=np.int64)])
+    return Holdout(holdout.problem, None, pairs, amounts, np.zeros_like(group), np.ones(1, dtype=np.int64)), n_tied
 
 
 def _look(fold: FoldMap, box: Bounds, limit: Limit) -> Tile:
@@ -272,21 +324,37 @@ def _choose_seat(polygon: Floats, folds: list[FoldMap], limit: Limit) -> tuple[F
 def make_judge(score: Score, folds: list[FoldMap]) -> Judge:
     """The points of all folds, numbered one after the other, and the scores of their predictions."""
     sizes = [fold.counts.shape[1] for fold in folds]
-    number = np.repeat(np.arange(len(folds), dtype=np.int32), sizes)
+    group_at = np.cumsum([0, *(fold.holdout.group_size.size for fold in folds)]).astype(np.int64)
+    group = np.concatenate([fold.group + first for fold, first in zip(folds, group_at, strict=False)])
     n_pos, n_neg = np.concatenate([fold.counts for fold in folds], axis=1)
-    totals = [(int(np.sum(fold.holdout.positive)), int(np.sum(~fold.holdout.positive))) for fold in folds]
-    tables = [make_table(score, *total) for total in totals]
+    group_pos, group_neg = np.concatenate([fold.holdout.total for fold in folds], axis=1)
+    tables, linear, largest = _scores_of(score, folds)
+    return Judge(
+        group, n_pos, n_neg, group_at, group_pos, group_neg, np.concatenate([fold.holdout.group_size for fold in folds]),
+        np.concatenate([np.empty(0), *(table.ravel() for table in tables)]),
+        np.cumsum([0, *(table.size for table in tables)])[:-1].astype(np.int64), linear,
+        np.array([fold.holdout.n_negative for fold in folds], dtype=np.int64), np.cumsum(sizes).astype(np.int64) - 1,
+        np.random.default_rng(0).integers(1, 2**64, size=group.size, dtype=np.uint64), EQUAL * largest,
+    )  # fmt: skip
+
+
+def _scores_of(score: Score, folds: list[FoldMap]) -> tuple[list[Floats], Floats, float]:
+    """A table for each fold, or the numbers (K, 3) of sums, or neither for average precision; and the largest score."""
+    sums = [fold.sum for fold in folds if fold.sum is not None]
+    if sums:
+        linear = np.array([(total.wrong, total.unit, total.n_rows) for total in sums])
+        most = linear[:, 0] + linear[:, 1] * [fold.holdout.amounts.sum() for fold in folds]
+        return [], linear, float(np.max(np.abs([linear[:, 0], most]) / linear[:, 2]))
+    if score is average_precision:
+        return [], np.empty((0, 3)), 1.0
+    totals = [fold.holdout.total.sum(axis=1).tolist() for fold in folds]
     if score is roc_auc:  # a pair of equal rows is half right
         tables = [
             (np.arange(n + 1.0) + fold.n_tied / 2) / (n + fold.n_tied) for (n, _), fold in zip(totals, folds, strict=True)
         ]
-    fold_pos, fold_neg = np.array(totals, dtype=np.int64).T
-    return Judge(
-        number, n_pos, n_neg, np.concatenate([table.ravel() for table in tables]),
-        np.cumsum([0, *(table.size for table in tables)])[:-1].astype(np.int64), np.ascontiguousarray(fold_pos),
-        np.ascontiguousarray(fold_neg), np.cumsum(sizes).astype(np.int64) - 1,
-        np.random.default_rng(0).integers(1, 2**64, size=number.size, dtype=np.uint64),
-    )  # fmt: skip
+    else:
+        tables = [make_table(score, *total) for total in totals]
+    return tables, np.empty((0, 3)), max(float(np.abs(table).max()) for table in tables)
 
 
 def _assemble(
@@ -296,10 +364,10 @@ def _assemble(
     polygon = make_region(bounds, 0).corners
     seat, values = _choose_seat(polygon, folds, limit.at_least(GRACE))
     positive = np.concatenate(values) > 0
-    counts = np.zeros((2, len(folds)), dtype=np.int64)
-    np.add.at(counts[0], judge.fold, np.where(positive, judge.n_pos, 0))
-    np.add.at(counts[1], judge.fold, np.where(positive, 0, judge.n_neg))
-    counts[1] -= judge.n_neg[judge.unknown]
+    counts = np.zeros((2, judge.group_pos.size), dtype=np.int64)
+    np.add.at(counts[0], judge.group, np.where(positive, judge.n_pos, 0))
+    np.add.at(counts[1], judge.group, np.where(positive, 0, judge.n_neg))
+    np.subtract.at(counts[1], judge.group[judge.unknown], judge.n_neg[judge.unknown])
     first_point = np.cumsum([0, *(fold.counts.shape[1] for fold in folds)])
     first_line = np.cumsum([0, *(c.line.max(initial=-1) + 1 for c in curves)])
     owner = np.concatenate([c.point + first_point[k] for k, c in enumerate(curves)]).astype(np.int32)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.choose.arcs import ArcWalker, Knots
-from svmatlas.choose.arrangement import EQUAL, Judge
+from svmatlas.choose.judge import Judge
 from svmatlas.choose.strips import Possible, Profile, Rows, crossings, possible_counts, score_profile, upper_profile
 from svmatlas.data.problem import Bounds
 from svmatlas.engine.tile import EngineError
@@ -116,7 +116,7 @@ class PatchSearch:
             return offers
         entry = heapq.heappop(self.heap)
         patch = entry[-1]
-        if patch.upper < best - EQUAL:
+        if patch.upper < best - self.judge.equal:
             self.dropped.append(Dropped(patch.side, patch.size, patch.ratio, patch.upper))
             return []
         if not is_needed(patch):
@@ -221,7 +221,7 @@ class PatchSearch:
         parts = list(self.pool.map(count_possible, below, above, self.units, patch.rows))
         value = _highest(upper_profile(parts, self.judge), edges)
         value = np.minimum(value, patch.upper)
-        kind = np.where(value < best - EQUAL, 0, np.where(value <= (best + patch.upper) / 2, 1, 2))
+        kind = np.where(value < best - self.judge.equal, 0, np.where(value <= (best + patch.upper) / 2, 1, 2))
         for which, group in groupby(range(value.size), key=lambda k: int(kind[k])):
             cells = list(group)
             ratio, upper = (float(edges[cells[0]]), float(edges[cells[-1] + 1])), float(value[cells].max())
@@ -246,7 +246,7 @@ class PatchSearch:
         if not self.bounds[side][0] < size < self.bounds[side][1]:
             return []
         begin, end = np.clip(profile.ratio[:-1], lo / size, hi / size), np.clip(profile.ratio[1:], lo / size, hi / size)
-        good = np.flatnonzero((profile.value > best + EQUAL) & (end - begin > NARROW * end))
+        good = np.flatnonzero((profile.value > best + self.judge.equal) & (end - begin > NARROW * end))
         width = end[good] / np.maximum(begin[good], 1e-3 * end[good])
         offers = []
         for k in good[np.lexsort([-width, -profile.value[good]])][:TRIED].tolist():

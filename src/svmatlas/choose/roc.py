@@ -141,7 +141,7 @@ def roc_frontier(
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         model = {"bias": bias, "random_state": random_state, **kind}
         overlay = make_overlay(folds, accuracy, model, check_bounds(region), n_jobs, limit, bar)
-        n_pos, n_neg = int(overlay.judge.fold_pos.sum()), int(overlay.judge.fold_neg.sum())
+        n_pos, n_neg = int(overlay.judge.group_pos.sum()), int(overlay.judge.group_neg.sum())
         if n_pos == 0 or n_neg == 0:
             raise ValueError("the held-out rows hold one class only: hold out rows of both classes")
         points, cells = _confirmed_points(overlay, n_neg, limit, bar)

@@ -12,9 +12,11 @@ s = T it is 0 by convention, between the values around. Monotony of the others i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from inspect import signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +28,10 @@ Floats = npt.NDArray[np.float64]
 Score = Callable[[Any, Any, Any, Any], Any]
 
 SLACK = 1e-12
-"""A score may fall by this much by rounding."""
+"""A score may fall by this much by rounding, relative to the largest (or to 1)."""
+
+DIGITS = 52
+"""Bits of the sum of the amounts of all rows, in their unit: it is a double, and so are all parts of it."""
 
 
 def _ratio(over: Any, under: Any) -> Any:
@@ -122,6 +127,45 @@ def expected_cost(cost_fp: float, cost_fn: float, prior: float | None = None) ->
     return expected_cost_score
 
 
+class Amounts(NamedTuple):
+    """What predictions of rows bring: ``wrong``, and ``unit * units`` more if they are right."""
+
+    wrong: Floats  # (n,)
+    units: npt.NDArray[np.int64]  # (n,)
+    unit: float  # a power of 2
+
+
+@dataclass(frozen=True, eq=False)
+class RowGains:
+    """Gains of predictions that differ from row to row; made by :func:`expected_gain`.
+
+    What a right prediction brings more than a wrong one is rounded to a multiple of a unit, at most 2^-51 of the sum over all
+    rows. So sums are of integers, and the same in any order.
+    """
+
+    entries: tuple[tuple[Any, Any], tuple[Any, Any]]  # numbers, or arrays with one for each row
+
+    def amounts(self, positive: npt.NDArray[np.bool_]) -> Amounts:
+        """The amounts of rows of which some are positive; ValueError if they do not fit."""
+        for entry in (entry for pair in self.entries for entry in pair):
+            if entry.ndim == 1 and entry.size != positive.size:
+                raise ValueError(f"scoring: expected_gain has amounts of {entry.size} rows, and X has {positive.size}")
+        (tn, fp), (fn, tp) = self.entries
+        right, wrong = np.where(positive, tp, tn), np.where(positive, fn, fp)
+        less = np.flatnonzero(right < wrong)
+        if less.size:
+            k = int(less[0])
+            text = f"scoring: a right prediction for row {k} brings {right[k]:g}, a wrong one {wrong[k]:g}"
+            raise ValueError(f"{text}; it must not bring less")
+        total = math.fsum(right - wrong)
+        unit = 2.0 ** (math.frexp(total)[1] - DIGITS) if total > 0 else 1.0
+        return Amounts(wrong, np.rint((right - wrong) / unit).astype(np.int64), unit)
+
+    def __call__(self, tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+        """Not known: counts do not tell which rows they are of."""
+        raise ValueError("gains that differ from row to row are no function of counts")
+
+
 def expected_gain(matrix: Any) -> Score:
     """Mean gain of a prediction, in money or any other unit.
 
@@ -129,9 +173,12 @@ def expected_gain(matrix: Any) -> Score:
     ----------
     matrix : array-like of shape (2, 2)
         What a row brings, losses being negative, by its true class (rows) and the prediction (columns), as in scikit-learn's
-        confusion matrix: ``[[tn, fp], [fn, tp]]``. A right prediction must bring no less than a wrong one.
+        confusion matrix: ``[[tn, fp], [fn, tp]]``. A right prediction must bring no less than a wrong one. Each of the four is
+        a number, or an array with one for each row of X, such as amounts of money.
 
     """
+    if any(np.ndim(entry) == 1 for pair in matrix for entry in np.atleast_1d(np.asarray(pair, dtype=object))):
+        return _row_gains(matrix)
     gain = np.asarray(matrix, dtype=float)
     if gain.shape != (2, 2) or not np.all(np.isfinite(gain)):
         raise ValueError(f"matrix must be two rows of two finite numbers, [[tn, fp], [fn, tp]], got {shown(matrix)}")
@@ -145,6 +192,19 @@ def expected_gain(matrix: Any) -> Score:
         return _ratio(total, tn + fp + fn + tp)
 
     return expected_gain_score
+
+
+def _row_gains(matrix: Any) -> RowGains:
+    """Gains of which some differ from row to row."""
+    if [len(pair) for pair in matrix] != [2, 2]:
+        raise ValueError(
+            "matrix must be two rows of two entries, [[tn, fp], [fn, tp]]: numbers, or arrays of one for each row"
+        )
+    first, second = ([np.asarray(entry, dtype=float) for entry in pair] for pair in matrix)
+    for entry in (*first, *second):
+        if entry.ndim > 1 or not np.all(np.isfinite(entry)):
+            raise ValueError("matrix: amounts must be finite numbers, or arrays of one for each row")
+    return RowGains(((first[0], first[1]), (second[0], second[1])))
 
 
 def _check_share(value: Any, name: str) -> None:
@@ -182,8 +242,19 @@ def roc_auc(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
     return recall(tn, fp, fn, tp)
 
 
+def average_precision(tn: Any, fp: Any, fn: Any, tp: Any) -> Any:
+    """Average precision: the mean over positive rows of the precision at the threshold that is their decision value.
+
+    It is made of pairs of a positive and a negative row (judge.py), not of these counts.
+    """
+    raise ValueError("average precision ranks rows: it is no function of counts")
+
+
 RANKED = "roc_auc", "average_precision", "log_loss", "brier", "top_k", "ndcg", "d2_"
 """Parts of the names of scores that are made of decision values or probabilities."""
+
+RANKINGS: dict[str, Score] = {"roc_auc": roc_auc, "average_precision": average_precision}
+"""Scores of pairs of rows, of which the search gives a bound."""
 
 ONE_CLASS_ALLOWED = {accuracy}
 """Scores that mean something for rows of one class only."""
@@ -194,8 +265,9 @@ def get_score(scoring: Any, positive: Any = 1) -> Score:
 
     A scorer may name the label that is positive anyway.
     """
-    if _is_roc_auc(scoring):
-        return roc_auc
+    for name, score in RANKINGS.items():
+        if _is_ranking(scoring, name, score):
+            return score
     if isinstance(scoring, str):
         if scoring not in NAMED:
             raise ValueError(f"unknown scoring {scoring!r}: {_reason(scoring)}{ADVICE}")
@@ -207,8 +279,8 @@ def get_score(scoring: Any, positive: Any = 1) -> Score:
     if str(getattr(scoring, "__module__", "")).startswith("sklearn."):
         return _from_function(scoring, {}, positive)
     _check_arguments(scoring)
-    score: Score = scoring
-    return score
+    function: Score = scoring
+    return function
 
 
 def _check_arguments(score: Any) -> None:
@@ -224,17 +296,16 @@ def _check_arguments(score: Any) -> None:
         raise ValueError(f"scoring must be a function of four counts (tn, fp, fn, tp): {name} takes {arguments}") from None
 
 
-def _is_roc_auc(scoring: Any) -> bool:
-    """Whether this is the area under the ROC curve: its name, scikit-learn's function, or a scorer of that."""
+def _is_ranking(scoring: Any, name: str, score: Score) -> bool:
+    """Whether this is a score of rankings: its name, scikit-learn's function, or a scorer of that."""
     function = getattr(scoring, "_score_func", scoring)
     plain = not getattr(scoring, "_kwargs", {}) and getattr(scoring, "_sign", 1) == 1
-    known = str(getattr(function, "__module__", "")).startswith("sklearn.") and function.__name__ == "roc_auc_score"
-    return scoring is roc_auc or (isinstance(scoring, str) and scoring == "roc_auc") or (known and plain)
+    known = str(getattr(function, "__module__", "")).startswith("sklearn.") and function.__name__ == f"{name}_score"
+    return scoring is score or (isinstance(scoring, str) and scoring == name) or (known and plain)
 
 
-ADVICE = (
-    f"use one of {', '.join(map(repr, NAMED))}, 'roc_auc', a function of svmatlas.scoring, or a function of (tn, fp, fn, tp)"
-)
+KNOWN = ", ".join(map(repr, [*NAMED, *RANKINGS]))
+ADVICE = f"use one of {KNOWN}, a function of svmatlas.scoring, or a function of (tn, fp, fn, tp)"
 
 
 def _reason(name: str) -> str:
@@ -289,7 +360,7 @@ def make_table(score: Score, n_pos: int, n_neg: int) -> Floats:
     if not np.all(np.isfinite(table)):
         raise ValueError(f"the score is {table[~np.isfinite(table)][0]} for some predictions, it must be finite")
     for axis, name in ((0, "tp"), (1, "tn")):
-        falls = np.argwhere(np.diff(table, axis=axis) < -SLACK)
+        falls = np.argwhere(np.diff(table, axis=axis) < -SLACK * max(1.0, float(np.abs(table).max())))
         if falls.size:
             a, b = falls[0]
             c = (a + 1, b) if axis == 0 else (a, b + 1)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.choose.arrangement import EQUAL, Best, Box, bound_of, fragments_of, halve, is_promising
+from svmatlas.choose.arrangement import Best, Box, bound_of, fragments_of, halve, is_promising
 from svmatlas.choose.cells import Cell, Parts, Window, area_within, join, make_window
 from svmatlas.choose.overlay import GRACE, Overlay
 from svmatlas.data.problem import make_region
@@ -61,7 +61,7 @@ def search(overlay: Overlay, best: Best, limit: Limit, bar: Any) -> Found:
     while heap and not (limit.expired and (fragments or floor > -np.inf)):
         bound, _, _, box = heapq.heappop(heap)
         counts, _ = bound_of(judge, box)
-        if not is_promising(judge, best, counts):
+        if not is_promising(judge, best, counts, True):
             continue
         if box.points.size <= SMALL:
             more, missed, looked = fragments_of(judge, best, box)
@@ -74,7 +74,7 @@ def search(overlay: Overlay, best: Best, limit: Limit, bar: Any) -> Found:
                 known = float(overlay.fold_scores(child.counts[None]).mean())
                 heapq.heappush(heap, (-bound_of(judge, child)[1], -known, ticket, child))
         show(bar, f"best {best.score[0]:.4f}, bound {-bound:.4f}")
-    fragments = [box for box in fragments if is_promising(judge, best, box.counts)]
+    fragments = [box for box in fragments if is_promising(judge, best, box.counts, False)]
     left = max((-bound for bound, _, _, _ in heap), default=-np.inf)
     return Found(fragments, float(max(best.score[0], unknown, left)), n_boxes)
 
@@ -114,7 +114,7 @@ def find_best(overlay: Overlay, limit: Limit, bar: Any, floor: float = -np.inf) 
             cells, confirmed = _in_a_hurry(overlay, candidates[0])
         if cells:
             top = cells[0].score
-            certified = confirmed and found.upper_bound <= top + EQUAL
+            certified = confirmed and found.upper_bound <= top + overlay.judge.equal
             return Confirmed(cells, top if certified else found.upper_bound, certified, n_boxes, refuted)
         keys = [cell.key for cell in candidates] or best.key.tolist()
         refuted = np.concatenate([refuted, np.array(keys, dtype=np.uint64)])

@@ -23,7 +23,7 @@ from svmatlas.choose.cells import Cell
 from svmatlas.choose.folds import make_folds
 from svmatlas.choose.overlay import Overlay, make_overlay, with_grace
 from svmatlas.choose.proof import check_proof, write_proof
-from svmatlas.choose.scoring import get_score, roc_auc
+from svmatlas.choose.scoring import RANKINGS, get_score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
 from svmatlas.choose.threshold import tune_threshold
 from svmatlas.data.preprocess import check_preprocessor
@@ -139,7 +139,8 @@ class Selection:
         scores = np.full((C_pos.size, self.n_folds), np.nan)
         costs = np.column_stack([C_pos, C_neg, np.ones(C_pos.size)])[held]
         counts = counts_at(overlay.judge, fresh_best(), overlay.box, costs)
-        none = np.any(np.all(counts == 0, axis=1), axis=1)  # no row of a fold is right: it is not explored
+        right = counts[:, 0] if overlay.judge.is_ranking else counts.sum(axis=1)
+        none = np.any(overlay.judge.total(right) == 0, axis=1)  # no row of a fold is right: it is not explored
         scores[held] = np.where(none[:, None], np.nan, overlay.fold_scores(counts))
         return scores
 
@@ -229,10 +230,12 @@ def select(
     scoring : str or callable, default="balanced_accuracy"
         "accuracy", "balanced_accuracy", "f1", "jaccard", "matthews_corrcoef", "precision", "recall"; a function of
         :mod:`svmatlas.scoring`; the same of ``sklearn.metrics``, as they are or in ``make_scorer``; or any function of the
-        counts (tn, fp, fn, tp) of a fold that does not fall when a prediction becomes right (checked). "roc_auc", for the
-        linear kernel, looks at all pairs of a positive and a negative held-out row. Unless ``tolerance`` or ``time_budget``
-        say otherwise the search ends when no costs can be better by more than 0.001: the result is a bound then, not an
-        optimum. A pair of different rows that is tied at some costs counts as wrong there.
+        counts (tn, fp, fn, tp) of a fold that does not fall when a prediction becomes right (checked). "roc_auc" and
+        "average_precision", for the linear kernel, look at all pairs of a positive and a negative held-out row. Unless
+        ``tolerance`` or ``time_budget`` say otherwise the search ends when no costs can be better by more than 0.001: the
+        result is a bound then, not an optimum. A pair of different rows that is tied at some costs counts as wrong there, and
+        different positive rows that are tied count as one after the other. Where positive rows are equal, the best average
+        precision that is claimed may be a little less than that of the costs, and the bound may stay above it.
     bias : float, default=1.0
         The constant that is appended to each row; 0 for no intercept.
     sample_weight : array-like of shape (n_rows,), optional
@@ -297,7 +300,7 @@ def select(
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         model = {"bias": bias, "random_state": random_state, **kind}
         score = get_score(scoring, folds.classes[1])
-        if score is roc_auc:
+        if score in RANKINGS.values():
             _check_ranking(rule, threshold)
             tolerance = RANKING_TOLERANCE if tolerance is None and not limit.finite else tolerance
         how = score, model, check_bounds(region), n_jobs, limit, bar
@@ -371,7 +374,8 @@ def _check_end(tolerance: Any, threshold: Any) -> None:
 
 def _check_ranking(rule: Any, threshold: Any) -> None:
     if rule == "one_se" or threshold is not None:
-        raise ValueError("scoring='roc_auc' ranks rows: it has no threshold, and rule='one_se' needs a score of predictions")
+        text = "scoring by 'roc_auc' or 'average_precision' ranks rows: it has no threshold, and"
+        raise ValueError(f"{text} rule='one_se' needs a score of predictions")
 
 
 def _check_rule(rule: Any) -> None:

@@ -24,8 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.choose.arcs import Knots
-from svmatlas.choose.arrangement import Judge
 from svmatlas.choose.curves import ZERO
+from svmatlas.choose.judge import Judge, fold_scores, scores_of_steps
 from svmatlas.engine.compiled import entry
 
 Floats = npt.NDArray[np.float64]
@@ -49,28 +49,37 @@ class Rows(NamedTuple):
     z: Floats  # (n, d)
     length: Floats  # (n,)
     size: Floats  # (n, d) |z|
-    n_pos: Counts  # (n,) positive rows that are equal to each
-    n_neg: Counts
-    right: Counts  # (2,) further rows, positive and negative ones, that are right whatever the costs
+    n_pos: Counts  # (n,) what each counts if it is predicted positive
+    n_neg: Counts  # (n,) and negative
+    group: Counts  # (n,) group of each, from 0 on
+    right: Counts  # (2, groups) the same of further rows, whose predictions are known whatever the costs
 
     @classmethod
-    def of(cls, z: Floats, counts: npt.NDArray[np.int32]) -> Rows:
-        """Rows with counts (2, n) of positive and negative ones."""
-        n_pos, n_neg = counts.astype(np.int64)
-        return cls(z, np.linalg.norm(z, axis=1), np.abs(z), n_pos, n_neg, np.zeros(2, dtype=np.int64))
+    def of(cls, z: Floats, counts: Counts, group: Counts, n_groups: int) -> Rows:
+        """Rows with counts (2, n) in their groups."""
+        right = np.zeros((2, n_groups), dtype=np.int64)
+        return cls(z, np.linalg.norm(z, axis=1), np.abs(z), counts[0], counts[1], group, right)
 
     def without(self, positive: Bools, negative: Bools) -> Rows:
         """The same where the predictions of some rows are known."""
+        right = self.right + self.tally(positive, negative)
         kept = ~(positive | negative)
-        right = self.right + np.array([self.n_pos[positive].sum(), self.n_neg[negative].sum()])
-        return Rows(self.z[kept], self.length[kept], self.size[kept], self.n_pos[kept], self.n_neg[kept], right)
+        counts = self.n_pos[kept], self.n_neg[kept], self.group[kept]
+        return Rows(self.z[kept], self.length[kept], self.size[kept], *counts, right)
+
+    def tally(self, positive: Bools, negative: Bools) -> Counts:
+        """What rows with these predictions count, by group: (2, groups)."""
+        counts = np.zeros_like(self.right)
+        np.add.at(counts[0], self.group[positive], self.n_pos[positive])
+        np.add.at(counts[1], self.group[negative], self.n_neg[negative])
+        return counts
 
 
 class Possible(NamedTuple):
     """What may be right in one fold between two arcs."""
 
     ratio: Floats  # (m,)
-    counts: Counts  # (2, m - 1) between these: positive and negative rows that may be right
+    counts: Counts  # (m - 1, 2, groups) between these: what may be right
     sure: npt.NDArray[np.int8]  # (cells, n) by cell and row: 1 positive, -1 negative, 2 neither for sure; 0 if not looked at
 
 
@@ -86,8 +95,8 @@ class Profile(NamedTuple):
 
 
 @entry
-def _count_possible(first, second, length, slack, corner, middle, n_pos, n_neg, pos, neg, cell, known):
-    """For each interval between knots: positive rows that may be positive (pos) and negative ones that may be negative (neg).
+def _count_possible(first, second, length, slack, corner, middle, n_pos, n_neg, group, counts, cell, known):
+    """For each interval between knots what rows count that may be right, by group: ``counts`` (m - 1, 2, groups).
 
     ``first`` and ``second`` (m, n) are decision values on both arcs, ``slack`` (m,) is rho, ``corner`` (m,) and ``middle``
     (m - 1,) are the coefficients of g, ``cell`` (m - 1,) says which cell an interval is in, ``known`` what is sure in it.
@@ -95,7 +104,6 @@ def _count_possible(first, second, length, slack, corner, middle, n_pos, n_neg, 
     m, n = first.shape
     for k in range(m - 1):
         s = max(slack[k], slack[k + 1])
-        n_p, n_n = 0, 0
         for j in range(n):
             z, a, b, c, d = length[j], first[k, j], second[k, j], first[k + 1, j], second[k + 1, j]
             sure = 0
@@ -122,10 +130,9 @@ def _count_possible(first, second, length, slack, corner, middle, n_pos, n_neg, 
             elif known[cell[k], j] != sure:
                 known[cell[k], j] = 2
             if sure >= 0:
-                n_p += n_pos[j]
+                counts[k, 0, group[j]] += n_pos[j]
             if sure <= 0:
-                n_n += n_neg[j]
-        pos[k], neg[k] = n_p, n_n
+                counts[k, 1, group[j]] += n_neg[j]
 
 
 def possible_counts(lower: Knots, upper: Knots, more: Floats, edges: Floats, side: int, unit: float, rows: Rows) -> Possible:
@@ -135,7 +142,7 @@ def possible_counts(lower: Knots, upper: Knots, more: Floats, edges: Floats, sid
     """
     ratio = np.unique(np.concatenate([lower.ratio, upper.ratio, more, edges]))
     cell = np.clip(np.searchsorted(edges, ratio[:-1], side="right") - 1, 0, edges.size - 2)
-    counts = np.empty((2, ratio.size - 1), dtype=np.int64)
+    counts = np.repeat(rows.right[None], ratio.size - 1, axis=0)
     sure = np.zeros((edges.size - 1, rows.length.size), dtype=np.int8)
     step = max(2, VALUES // max(1, rows.length.size))
     for k in range(0, ratio.size - 1, step):
@@ -144,10 +151,10 @@ def possible_counts(lower: Knots, upper: Knots, more: Floats, edges: Floats, sid
         corner, middle = _gaps(low, high, side, part, unit * lower.size, unit * upper.size)
         slack = np.sqrt(np.maximum(low[2], high[2])) + np.maximum(low[3], high[3])
         _count_possible(
-            low[0] @ rows.z.T, high[0] @ rows.z.T, rows.length, slack, corner, middle, rows.n_pos, rows.n_neg,
-            *counts[:, k : k + step], cell[k : k + step], sure,
+            low[0] @ rows.z.T, high[0] @ rows.z.T, rows.length, slack, corner, middle, rows.n_pos, rows.n_neg, rows.group,
+            counts[k : k + step], cell[k : k + step], sure,
         )  # fmt: skip
-    return Possible(ratio, counts + rows.right[:, None], sure)
+    return Possible(ratio, counts, sure)
 
 
 def _gaps(
@@ -170,7 +177,7 @@ def upper_profile(parts: list[Possible], judge: Judge) -> Profile:
     total = np.zeros(ratio.size - 1)
     for k, (own, counts, _) in enumerate(parts):
         at = np.clip(np.searchsorted(own, ratio[:-1], side="right") - 1, 0, own.size - 2)
-        total += judge.table[judge.table_at[k] + counts[0, at] * (judge.fold_neg[k] + 1) + counts[1, at]]
+        total += fold_scores(judge.of_fold(k), counts, True)[at, 0]
     return Profile(ratio, total / len(parts))
 
 
@@ -181,9 +188,10 @@ def upper_profile(parts: list[Possible], judge: Judge) -> Profile:
 class Crossings(NamedTuple):
     """Where predictions of a fold change on an arc."""
 
-    start: Counts  # (2,) right rows of either class at the lowest ratio
+    start: Counts  # (2, groups) what is right at the lowest ratio
     ratio: Floats  # (c,)
-    change: Counts  # (c, 2) of right rows
+    group: Counts  # (c,)
+    change: Counts  # (c, 2) of what is right
 
 
 def crossings(knots: Knots, rows: Rows) -> Crossings:
@@ -195,7 +203,7 @@ def crossings(knots: Knots, rows: Rows) -> Crossings:
         value = beta @ rows.z.T
         positive = value > ZERO * (np.abs(beta) @ rows.size.T)
         if start is None:
-            start = rows.right + np.array([rows.n_pos[positive[0]].sum(), rows.n_neg[~positive[0]].sum()])
+            start = rows.right + rows.tally(positive[0], ~positive[0])
         i, j = np.nonzero(positive[1:] != positive[:-1])
         a, b = np.abs(value[i, j]), np.abs(value[i + 1, j])
         share = np.divide(a, a + b, out=np.zeros(a.size), where=a + b > 0)
@@ -205,18 +213,16 @@ def crossings(knots: Knots, rows: Rows) -> Crossings:
     assert start is not None
     point, sign = np.concatenate(points), np.concatenate(signs)
     change = np.column_stack([sign * rows.n_pos[point], -sign * rows.n_neg[point]])
-    return Crossings(start, np.concatenate(ratios), change)
+    return Crossings(start, np.concatenate(ratios), rows.group[point], change)
 
 
 def score_profile(found: list[Crossings], low: float, high: float, judge: Judge) -> Profile:
     """The exact mean score along an arc."""
     ratio = np.concatenate([c.ratio for c in found])
     fold = np.repeat(np.arange(len(found)), [c.ratio.size for c in found])
+    group = np.concatenate([c.group + judge.group_at[k] for k, c in enumerate(found)])
     change = np.concatenate([c.change for c in found])
-    order = np.argsort(ratio, kind="stable")
-    total = np.zeros(ratio.size + 1)
-    for k, crossed in enumerate(found):
-        own = np.where((fold == k)[order, None], change[order], 0)
-        tp, tn = np.cumsum(np.concatenate([crossed.start[None], own]), axis=0).T
-        total += judge.table[judge.table_at[k] + tp * (judge.fold_neg[k] + 1) + tn]
-    return Profile(np.concatenate([[low], ratio[order], [high]]), total / len(found))
+    order, value = np.argsort(ratio, kind="stable"), np.empty(ratio.size + 1)
+    start = np.concatenate([c.start for c in found], axis=1)
+    scores_of_steps(judge, start, fold[order], group[order], change[order], value)
+    return Profile(np.concatenate([[low], ratio[order], [high]]), value)

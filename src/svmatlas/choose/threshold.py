@@ -10,11 +10,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.choose.arrangement import EQUAL
 from svmatlas.choose.overlay import Overlay
 
 Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 def tune_threshold(overlay: Overlay, values: list[Floats]) -> tuple[float, float]:
@@ -26,17 +24,18 @@ def tune_threshold(overlay: Overlay, values: list[Floats]) -> tuple[float, float
     width[[0, -1]] = 0.0  # all rows of one class: only if nothing else is as good
     tried = np.append(middle, 0.0)
     pairs = zip(values, overlay.holdouts, strict=True)
-    counts = np.stack([_counts(value, holdout.positive, tried) for value, holdout in pairs], axis=2)
+    counts = np.stack([_counts(value, holdout.amounts, tried) for value, holdout in pairs], axis=2)
     scores = overlay.fold_scores(counts).mean(axis=1)
-    if scores[-1] >= scores.max() - EQUAL:
+    if scores[-1] >= scores.max() - overlay.judge.equal:
         return 0.0, float(scores[-1])
-    best = np.flatnonzero(scores[:-1] >= scores.max() - EQUAL)
+    best = np.flatnonzero(scores[:-1] >= scores.max() - overlay.judge.equal)
     chosen = best[np.argmax(width[best])]
     return float(middle[chosen]), float(scores[chosen])
 
 
-def _counts(value: Floats, positive: Bools, thresholds: Floats) -> npt.NDArray[np.int64]:
-    """True positives and true negatives (n, 2) of a fold at some thresholds."""
-    above = positive.sum() - np.searchsorted(np.sort(value[positive]), thresholds, side="right")
-    below = np.searchsorted(np.sort(value[~positive]), thresholds, side="right")
-    return np.column_stack([above, below])
+def _counts(value: Floats, amounts: npt.NDArray[np.int64], thresholds: Floats) -> npt.NDArray[np.int64]:
+    """What is right (n, 2) of a fold at some thresholds, if rows count ``amounts`` (2, n) above and below."""
+    order = np.argsort(value)
+    at = np.searchsorted(value[order], thresholds, side="right")
+    above, below = np.cumsum(np.concatenate([np.zeros((2, 1), dtype=np.int64), amounts[:, order]], axis=1), axis=1)
+    return np.column_stack([above[-1] - above[at], below[at]])

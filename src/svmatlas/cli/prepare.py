@@ -17,6 +17,7 @@ import svmatlas
 from svmatlas.engine import ahead
 from svmatlas.engine.residues import solve_integer
 from svmatlas.show.raster import fill
+from svmatlas.support.settings import SETTINGS
 
 
 def compile_all() -> None:
@@ -48,7 +49,9 @@ def use_others() -> None:
     with suppress(ValueError):
         svmatlas.explore(X, y, region=region, max_facets=9).locate(0.5, 0.6)  # nowhere
     selection = svmatlas.select(X, y, cv=2, region=region)
+    share, SETTINGS.maps_share = SETTINGS.maps_share, np.inf
     svmatlas.select(X, y, cv=2, region=region, tolerance=0.0)
+    SETTINGS.maps_share = share
     selection.score_at(0.55, 0.55)
     selection.cells[0].contains(0.55, 0.55)
     with warnings.catch_warnings(), suppress(ValueError):  # on a slow machine a second may be too short for anything

@@ -340,7 +340,8 @@ def _selection(selection: Selection) -> tuple[dict[str, Any], dict[str, npt.NDAr
         "cells": _outlines(selection.cells), "limits": [*plane.x, *plane.y], "pixels": PIXELS, "grid": _grid(selection, plane),
         "region": _bounded(bounds),
     }  # fmt: skip
-    return facts, _curves(selection._held_overlay) if len(box.pieces) <= MOST_PIECES else {"scores": _scores(selection, plane)}
+    few = len(box.pieces) <= MOST_PIECES and selection._held_overlay.judge.table.size > 0  # the page knows tables only
+    return facts, _curves(selection._held_overlay) if few else {"scores": _scores(selection, plane)}
 
 
 def _curves(overlay: Overlay) -> dict[str, npt.NDArray[Any]]:
@@ -353,9 +354,9 @@ def _curves(overlay: Overlay) -> dict[str, npt.NDArray[Any]]:
     return {
         "curves": (ends / ends.max(axis=1, keepdims=True)).astype(np.float32), "curvePoint": _int32(box.points),
         "seat": box.seat, "seatPositive": box.positive.astype(np.uint8), "seatCounts": _int32(box.counts),
-        "pointFold": _int32(judge.fold), "pointPos": _int32(judge.n_pos), "pointNeg": _int32(judge.n_neg),
-        "table": judge.table, "tableAt": _int32(judge.table_at), "foldPos": _int32(judge.fold_pos),
-        "foldNeg": _int32(judge.fold_neg),
+        "pointFold": _int32(judge.group), "pointPos": _int32(judge.n_pos), "pointNeg": _int32(judge.n_neg),
+        "table": judge.table, "tableAt": _int32(judge.table_at), "foldPos": _int32(judge.group_pos),
+        "foldNeg": _int32(judge.group_neg),
     }  # fmt: skip
 
 

@@ -49,6 +49,10 @@ class Settings:
     """Bits after the point of the corners of a polygon that is measured exactly; twice as many until half of these are of its
     area."""
 
+    maps_share: float = 0.25
+    """Share of the time that whole maps of all folds are expected to take, before a search for the best costs begins them: its
+    bounds may be quicker."""
+
 
 SETTINGS = Settings()
 """The settings of this process."""
