@@ -195,11 +195,13 @@ class BoxSearch:
         self.by_score: list[tuple[float, float, int, CostBox]] = []
         events = list(self.pool.map(_ray_events, [solver.problem for solver in self.solvers], len(folds) * [limit]))
         large = self._large(events)
-        self.edges = [_edges(bound, self._small(axis), large, SHIFT[axis]) for axis, bound in enumerate(bounds)]
         squares = float(sum(sizes.size**2 for sizes in events))
         self.expected = PER_SQUARE * squares  # seconds for the maps of all folds
         sizes = np.concatenate([own * _unit(solver) for own, solver in zip(events, self.solvers, strict=True)])
-        self.regions = _regions(self.edges, sizes, int(np.ceil(np.sqrt(squares / SQUARES))))
+        cuts = [_cuts(bound, sizes * SHIFT[k], int(np.sqrt(squares / SQUARES))) for k, bound in enumerate(bounds)]
+        edges = [_edges(bound, self._small(axis), large, SHIFT[axis]) for axis, bound in enumerate(bounds)]
+        self.edges = [sorted({*edge, *cut}) for edge, cut in zip(edges, cuts, strict=True)]
+        self.regions = list(product(pairwise(cuts[0]), pairwise(cuts[1])))
         for box in _first_boxes(self.edges, perfect):
             self._push(box)
         walkers = [ArcWalker(solver.problem) for solver in self.solvers]
@@ -209,13 +211,13 @@ class BoxSearch:
     # The queue
 
     def run(self, limit: Limit, tolerance: float | None) -> None:
-        """Search until no box is open, the bound is within a tolerance of the best score, or it is time."""
+        """Search until no box is open, the bound is within a tolerance above 0 of the best score, or it is time."""
         with suppress(Stopped):
             self._try_usual_costs(limit)
         while self._open():
             self.upper = min(self.upper, max(self.best.score, self.floor, self._open()[0].upper))
             show(self.bar, f"best {self.best.score:.4f}, bound {self.upper:.4f}")
-            if limit.expired or (tolerance is not None and 0 < self.upper - self.best.score <= tolerance):
+            if limit.expired or (tolerance and self.upper - self.best.score <= tolerance):
                 return
             try:
                 self._step(limit)
@@ -469,14 +471,10 @@ def _sizes(edges: list[list[float]]) -> tuple[float, float]:
     return (min(end[0] for end in ends), max(end[-1] for end in ends)) if ends else (1.0, 1.0)
 
 
-def _regions(edges: list[list[float]], sizes: Floats, n: int) -> list[Bounds]:
-    """The plane in at most n x n parts, each of many first boxes; ``sizes`` are those of events on the ray of equal costs."""
-    cuts = np.quantile(sizes, np.arange(1, n) / n) if n > 1 else np.empty(0)
-    ends = []
-    for edge in edges:
-        near = np.abs(np.subtract.outer(cuts, edge)).argmin(axis=1)
-        ends.append(sorted({edge[0], edge[-1], *(edge[k] for k in near)}))
-    return [(p, q) for p, q in product(pairwise(ends[0]), pairwise(ends[1]))]
+def _cuts(bound: tuple[float, float], sizes: Floats, n: int) -> list[float]:
+    """Ends of regions along one axis: about as many events, of some ``sizes``, are between two of n cuts."""
+    inner = np.unique(np.quantile(sizes, np.arange(1, n + 1) / (n + 1))) if n > 0 else np.empty(0)
+    return [bound[0], *inner[(inner > bound[0]) & (inner < bound[1])].tolist(), bound[1]]
 
 
 def _around(boxes: list[Bounds], edges: list[list[float]]) -> Bounds:

@@ -259,8 +259,8 @@ def select(
         Stop after about this many seconds, or at Ctrl-C. The result is then the best so far, with a bound that holds.
         ValueError if not even the score of one pair of costs is known by then.
     tolerance : float, optional
-        Stop when the bound is so close to the best score. With 0 the best score is certain, as without a tolerance, but only
-        that part of the plane is explored that can hold it.
+        Stop when the bound is so close to the best score. With 0 the best score is certain, as without a tolerance, and all
+        cells that reach it are found, but only that part of the plane is explored that can hold them.
     threshold : {None, "tuned"}, default=None
         With "tuned" the decision threshold with the best mean score of the held-out rows at the recommended costs is chosen
         too, exactly; else it is 0.
