@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
+from functools import partial
 
 import numpy as np
 import pytest
+import tqdm.auto
 
 import svmatlas
 from svmatlas.atlas import survey
@@ -255,6 +258,36 @@ def test_progress_bar(small, capsys):
     assert f"{whole._canonical.split.tie.size} facets" in text
     assert "1/1" in text
     assert "100%" in text
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        partial(svmatlas.select, cv=3),
+        partial(svmatlas.select, cv=3, rule="one_se"),
+        partial(svmatlas.select, cv=3, time_budget=20.0),
+        partial(svmatlas.select, cv=3, tolerance=0.02),
+        partial(svmatlas.roc_frontier, cv=3),
+    ],
+    ids=["select", "one standard error", "time", "tolerance", "roc"],
+)
+def test_bars_have_a_share_and_the_time_left(run, capsys, monkeypatch):
+    """Of a table with a binary column: a share that never falls, up to all of it; no number that is not known."""
+    monkeypatch.setattr(tqdm.auto, "tqdm", partial(tqdm.auto.tqdm, mininterval=0.0, miniters=0))
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3 == 0
+    X = np.column_stack([rng.normal(size=60) + y, rng.integers(0, 2, 60)])
+    run(X, y, progress=True)
+    text = capsys.readouterr().err
+    shares = [int(share) for share in re.findall(r"(\d+)%", text)]
+    assert shares[0] == 0
+    assert shares == sorted(shares)
+    assert shares[-1] == 100
+    if not {"time_budget", "tolerance"} & run.keywords.keys():  # else so few rows may take one step
+        assert len(set(shares)) > 2
+    assert re.search(r"\[\d\d:\d\d<\d\d:\d\d", text)  # gone, and left
+    assert "inf" not in text
+    assert "nan" not in text
 
 
 def test_locate_finds_the_facet_that_holds_the_costs(small):

@@ -153,8 +153,7 @@ def estimate(
                 move_to(bar, round(min(time.monotonic(), late) - begin, 1), bar.total)
             if sample.n_sampled > 1 and (not sample.whole or time.monotonic() > end):
                 break
-        if bar is not None:
-            finish(bar)
+        finish(bar)
     n_tiles = len(grid[0]) * len(grid[1])
     least = SPREAD * float(np.sqrt((1 - sample.n_sampled / n_tiles) / sample.n_sampled))
     error = max(sample.error, least, AT_LEAST) if sample.whole and surveyor.all_cut else np.inf

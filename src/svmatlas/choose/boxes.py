@@ -41,7 +41,7 @@ from svmatlas.choose.corners import Corner, Costs, Solver
 from svmatlas.choose.curves import Tile
 from svmatlas.choose.folds import Folds, check_scorable
 from svmatlas.choose.judge import Judge, fold_scores
-from svmatlas.choose.overlay import FoldMap, Overlay, make_fold, make_judge, overlay_of
+from svmatlas.choose.overlay import MAPS_SHARE, FoldMap, Overlay, make_fold, make_judge, overlay_of
 from svmatlas.choose.patches import Patch, PatchSearch
 from svmatlas.choose.scoring import Score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
@@ -50,7 +50,7 @@ from svmatlas.data.problem import Bounds, Problem, make_region
 from svmatlas.engine.tile import EngineError
 from svmatlas.engine.workspace import INSIDE
 from svmatlas.models.walk import Walker
-from svmatlas.support.progress import show
+from svmatlas.support.progress import scores, show
 from svmatlas.support.settings import SETTINGS
 from svmatlas.support.stopping import Limit, Stopped
 from svmatlas.support.threads import make_workers
@@ -214,9 +214,10 @@ class BoxSearch:
         """Search until no box is open, the bound is within a tolerance above 0 of the best score, or it is time."""
         with suppress(Stopped):
             self._try_usual_costs(limit)
+        begin = limit.left, self.perfect - self.best.score
         while self._open():
             self.upper = min(self.upper, max(self.best.score, self.floor, self._open()[0].upper))
-            show(self.bar, f"best {self.best.score:.4f}, bound {self.upper:.4f}")
+            show(self.bar, scores(self.best.score, self.upper), self._share_done(limit, begin, tolerance or 0.0))
             if limit.expired or (tolerance and self.upper - self.best.score <= tolerance):
                 return
             try:
@@ -224,6 +225,13 @@ class BoxSearch:
             except Stopped:
                 return
         self.upper = min(self.upper, max(self.best.score, self.floor))
+
+    def _share_done(self, limit: Limit, begin: tuple[float, float], tolerance: float) -> float:
+        """Of the time, or of the way from the first gap between best score and bound to the tolerance, whichever is more."""
+        seconds, gap = begin
+        by_time = 1.0 - limit.left / seconds if 0.0 < seconds < np.inf else 0.0
+        by_gap = 1.0 - (self.upper - self.best.score - tolerance) / (gap - tolerance) if tolerance < gap < np.inf else 0.0
+        return MAPS_SHARE * max(by_time, by_gap)
 
     def _explore_region(self, limit: Limit) -> None:
         """Explore what is open of the region with the highest bound, unless it takes much longer than expected."""

@@ -7,8 +7,9 @@ divide the plane into cells (arrangement.py). Where a walk through the cells sta
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,6 +45,9 @@ PAIRS = 200_000
 
 GRACE = 1.0
 """Seconds for the models of one pair of costs, also when the time is over."""
+
+MAPS_SHARE = 0.9
+"""Share of the work, as it is shown, that is done when the maps of all folds are there."""
 
 FOLDS_SHARE = 0.9
 """Share of a budget of time for the maps of the folds; the rest is for the search."""
@@ -203,10 +207,15 @@ def make_overlay(
         looks = [_look(fold, kept[0].surveyor.small_box(), limit) for fold in kept]
     done, curves = [], []
     for k, (fold, look) in enumerate(zip(made, looks, strict=True)):
-        show(bar, f"fold {k + 1} of {n_folds}")
-        curves.append(_follow_curves(fold, look, n_jobs, limit.within(FOLDS_SHARE * limit.left / (n_folds - k))))
+        part = limit.within(FOLDS_SHARE * limit.left / (n_folds - k))
+        curves.append(_follow_curves(fold, look, n_jobs, part, partial(_show_fold, bar, k, n_folds)))
         done.append(fold)
     return _assemble(bounds, bounds, make_judge(score, done), done, curves, limit)
+
+
+def _show_fold(bar: Any, k: int, n_folds: int, share: float) -> None:
+    """So much of the map of a fold is there."""
+    show(bar, f"fold {k + 1} of {n_folds}", MAPS_SHARE * (k + share) / n_folds)
 
 
 def overlay_of(
@@ -278,7 +287,9 @@ def _look(fold: FoldMap, box: Bounds, limit: Limit) -> Tile:
     return tile
 
 
-def _follow_curves(fold: FoldMap, look: Tile | None, n_jobs: int | None, limit: Limit) -> Curves:
+def _follow_curves(
+    fold: FoldMap, look: Tile | None, n_jobs: int | None, limit: Limit, tell: Callable[[float], None]
+) -> Curves:
     """The zero curves of the held-out rows of a fold in the map of its training rows."""
     surveyor, collector, bounds = fold.surveyor, fold.collector, fold.surveyor.bounds
     undone = [bounds]
@@ -287,6 +298,7 @@ def _follow_curves(fold: FoldMap, look: Tile | None, n_jobs: int | None, limit: 
         for tile in surveyor.survey(state, start, count_jobs(n_jobs), np.inf, limit, collector.visit):
             if tile is not None:
                 collector.tiles.append(tile)
+            tell(surveyor.n_tiles / max(1, surveyor.n_known))
         undone = surveyor.undone
     if look is not None and all(outside(tile.bounds, look.bounds) == [tile.bounds] for tile in collector.tiles):
         collector.tiles.append(look)

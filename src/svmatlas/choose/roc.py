@@ -18,7 +18,7 @@ from svmatlas.choose.search import fresh_best, make_cells, search
 from svmatlas.data.preprocess import check_preprocessor
 from svmatlas.data.problem import check_bounds
 from svmatlas.support.messages import positive_of, shown
-from svmatlas.support.progress import make_bar
+from svmatlas.support.progress import finish, make_share_bar
 from svmatlas.support.stopping import Limit, stoppable
 
 Floats = npt.NDArray[np.float64]
@@ -136,7 +136,7 @@ def roc_frontier(
 
     """
     check_preprocessor(preprocessor, kernel)
-    with stoppable() as limit, make_bar(" steps") if progress else nullcontext() as bar:
+    with stoppable() as limit, make_share_bar() if progress else nullcontext() as bar:
         folds = make_folds(X, y, cv, sample_weight, groups, random_state, pos_label, preprocessor)
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         model = {"bias": bias, "random_state": random_state, **kind}
@@ -145,6 +145,7 @@ def roc_frontier(
         if n_pos == 0 or n_neg == 0:
             raise ValueError("the held-out rows hold one class only: hold out rows of both classes")
         points, cells = _confirmed_points(overlay, n_neg, limit, bar)
+        finish(bar)
     fp, tp = np.array(points).T
     costs = np.array([group[0].center for group in cells])
     hull, area = _hull(fp / n_neg, tp / n_pos)

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from svmatlas.choose.arrangement import Best, Box, bound_of, fragments_of, halve, is_promising
 from svmatlas.choose.cells import Cell, Parts, Window, area_within, join, make_window
-from svmatlas.choose.overlay import GRACE, Overlay
+from svmatlas.choose.overlay import GRACE, MAPS_SHARE, Overlay
 from svmatlas.data.problem import make_region
-from svmatlas.support.progress import show
+from svmatlas.support.progress import scores, show
 from svmatlas.support.stopping import Limit, Stopped
 
 Words = npt.NDArray[np.uint64]
@@ -73,7 +73,7 @@ def search(overlay: Overlay, best: Best, limit: Limit, bar: Any) -> Found:
                 ticket += 1
                 known = float(overlay.fold_scores(child.counts[None]).mean())
                 heapq.heappush(heap, (-bound_of(judge, child)[1], -known, ticket, child))
-        show(bar, f"best {best.score[0]:.4f}, bound {-bound:.4f}")
+        show(bar, scores(best.score[0], -bound), MAPS_SHARE + (1.0 - MAPS_SHARE) * n_boxes / (n_boxes + len(heap) + 1))
     fragments = [box for box in fragments if is_promising(judge, best, box.counts, False)]
     left = max((-bound for bound, _, _, _ in heap), default=-np.inf)
     return Found(fragments, float(max(best.score[0], unknown, left)), n_boxes)

@@ -29,7 +29,7 @@ from svmatlas.choose.threshold import tune_threshold
 from svmatlas.data.preprocess import check_preprocessor
 from svmatlas.data.problem import check_bounds
 from svmatlas.support.messages import positive_of, shown
-from svmatlas.support.progress import make_bar
+from svmatlas.support.progress import finish, make_share_bar
 from svmatlas.support.stopping import NEVER, Limit, Stopped, check_budget, stoppable
 
 Floats = npt.NDArray[np.float64]
@@ -295,7 +295,7 @@ def select(
     check_preprocessor(preprocessor, kernel)
     _check_end(tolerance, threshold)
     check_proof(proof, scoring, kernel, preprocessor, time_budget)
-    with stoppable(time_budget) as limit, make_bar(" steps") if progress else nullcontext() as bar:
+    with stoppable(time_budget) as limit, make_share_bar() if progress else nullcontext() as bar:
         folds = make_folds(X, y, cv, sample_weight, groups, random_state, pos_label, preprocessor)
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
         model = {"bias": bias, "random_state": random_state, **kind}
@@ -317,6 +317,7 @@ def select(
         tuned = 0.0, cell.score
         if threshold == "tuned":
             tuned = tune_threshold(overlay, overlay.model_values(*cell.center, with_grace(limit)))
+        finish(bar)
         limit.answered = True
     if proof is not None:
         best = found.best_score, found.upper_bound, found.cells[0].center
