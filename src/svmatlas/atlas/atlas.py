@@ -24,8 +24,19 @@ from svmatlas.engine.mesh import Mesh
 from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, P, Q, Region
 from svmatlas.models.gap import user_gaps, warn_if_inaccurate
 from svmatlas.models.limits import LimitSolution, first_limit, way_to
-from svmatlas.models.solve import ALARM, Solution, choose, is_doubtful, is_far, smaller_costs, solution_maps, solve
+from svmatlas.models.solve import (
+    ALARM,
+    Solution,
+    choose,
+    is_doubtful,
+    is_far,
+    smaller_costs,
+    solution_maps,
+    solve,
+    solve_on_plateau,
+)
 from svmatlas.models.svc import AsymmetricSVC, make_classifier
+from svmatlas.models.walk import state_at
 from svmatlas.support.messages import positive_of, shown
 
 if TYPE_CHECKING:
@@ -453,8 +464,7 @@ class Atlas(Views):
     def _far(self, p: float, q: float) -> LimitSolution:
         """The solution at costs of which one or both are infinite."""
         way = way_to(p, q, self._problem.cost_exponent)
-        on_the_way = ((f, self._split_states(np.array([f]))[0]) for f in self._along(way.stops))
-        limit = first_limit(self._problem.data, self._region, on_the_way, way)
+        limit = first_limit(self._problem.data, self._region, self._along(way.stops), way)
         if limit is None or (not self.complete and limit.violation > LOST):
             raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
         gap = max(limit.violation, self._gap_on_the_way(limit.facet, way.stops))
@@ -474,14 +484,23 @@ class Atlas(Views):
         first = Solution(*(array[right] for array in solution))  # type: ignore[arg-type]
         return float(np.max(user_gaps(self._problem, first, stops[right]), initial=0.0))
 
-    def _along(self, stops: Floats) -> Iterator[int]:
-        """The pieces at some homogeneous costs, each once, then those nearby, in the end ties."""
+    def _along(self, stops: Floats) -> Iterator[tuple[int, npt.NDArray[np.int8]]]:
+        """The pieces at some homogeneous costs with their partitions, each once, then those nearby, in the end ties."""
         seen, locator = {NOWHERE}, self._locator
-        for pieces in chain([locator(stops)], map(locator.near, stops), map(locator.near_ties, stops)):
+        plateau, held = self._canonical.split.plateau, locator(stops)
+        for f, stop in zip(held.tolist(), stops, strict=True):
+            if f != NOWHERE and plateau[f]:
+                yield f, self._state_at(stop)
+        for pieces in chain([held], map(locator.near, stops), map(locator.near_ties, stops)):
             for f in pieces.tolist():
                 if f not in seen:
                     seen.add(f)
-                    yield f
+                    yield f, self._split_states(np.array([f]))[0]
+
+    def _state_at(self, point: Floats) -> npt.NDArray[np.int8]:
+        """The partition of the jittered data at homogeneous costs, by a walk to there."""
+        p, q, l = self._problem.to_user(point)
+        return state_at(self._problem, float(p / l), float(q / l))
 
     def _solve(self, c: Floats) -> Solution:
         """Solutions at homogeneous costs (n, 3); ValueError if some are outside the explored part."""
@@ -505,19 +524,37 @@ class Atlas(Views):
         """
         pieces = self._locator(c)
         first = np.where(pieces == NOWHERE, self._locator.true[0], pieces)
-        solution = solve(self._problem.data, self._region, self._split_states(first), c)
-        for k in np.flatnonzero(is_doubtful(solution, c)):
+        solution, at = self._solve_in(first, c)
+        for k in np.flatnonzero(is_doubtful(solution, at)):
             first[k], better = self._search(c[k], int(first[k]))
             for array, value in zip(solution, better, strict=True):
                 array[k] = value[0]
         lost = solution.gap > LOST
         return np.where(lost & (not self.complete), NOWHERE, first), solution
 
+    def _solve_in(self, pieces: Ints, c: Floats) -> tuple[Solution, Floats]:
+        """Solutions at homogeneous costs in pieces, and the costs that alpha is found at: smaller ones on plateaus."""
+        data, region = self._problem.data, self._region
+        states = self._split_states(pieces)
+        solution = solve(data, region, states, c)
+        beside, at = self._locator.slide(pieces, c)
+        moved = np.flatnonzero(self._canonical.split.plateau[pieces])
+        if moved.size > 0:
+            there = solve_on_plateau(
+                data, region, states[moved], c[moved], self._split_states(beside[moved]), at[moved]
+            )  # fmt: skip
+            for array, values in zip(solution, there, strict=True):
+                array[moved] = values
+        return solution, at
+
     def _search(self, point: Floats, first: int) -> tuple[int, Solution]:
         """The piece at homogeneous costs and the solution there, from ``first``, pieces at smaller costs, and those nearby."""
         tried: list[int] = []
 
         def groups() -> Iterator[npt.NDArray[np.int8]]:
+            if self._canonical.split.plateau[first]:
+                tried.append(first)
+                yield self._state_at(point)[None]
             for pieces in self._candidates(point, first):
                 new = [f for f in dict.fromkeys(pieces.tolist()) if f != NOWHERE and f not in tried]
                 tried.extend(new)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,7 @@ from svmatlas.data.problem import Bounds, Problem, check_bounds, make_problem, m
 from svmatlas.engine.ahead import get_help
 from svmatlas.engine.canonical import unite
 from svmatlas.engine.mesh import Joiner
+from svmatlas.engine.plateaus import UnclosedError
 from svmatlas.engine.tie_test import THIN
 from svmatlas.engine.tile import Facets
 from svmatlas.engine.workspace import INSIDE, P
@@ -149,7 +150,7 @@ def explore(
     start = _check_start(start, bounds)
     most = _check_most(max_facets)
     check_budget(time_budget)
-    jobs = count_jobs(n_jobs)
+    count_jobs(n_jobs)
     get_help(explore=True)
     with stoppable(time_budget) as limit:
         problem = make_problem(
@@ -161,29 +162,50 @@ def explore(
             stored = explore_into(store, task, partial(first_state, problem, bounds, start), n_jobs, most, limit, progress)
             limit.answered = True
             return stored
-        state = first_state(problem, bounds, start, limit)
+        run = _Run(problem, bounds, start, n_jobs, most, progress)
+        atlas = run.map(limit, leave_out=True) or run.map(limit, leave_out=False)
+        limit.answered = True
+    assert atlas is not None
+    _warn_of_region(atlas)
+    return atlas
+
+
+class _Run(NamedTuple):
+    """What is to be explored."""
+
+    problem: Problem
+    bounds: Bounds
+    start: tuple[float, float] | None
+    n_jobs: int | None
+    most: float
+    progress: bool
+
+    def map(self, limit: Limit, leave_out: bool) -> Atlas | None:
+        """Explore, and leave out plateaus (plateaus.py) if that is wanted and possible; None if they had to be explored."""
+        problem, bounds, elsewhere = self.problem, self.bounds, self.most == np.inf and is_elsewhere()
+        state, jobs = first_state(problem, bounds, self.start, limit), count_jobs(self.n_jobs)
         surveyor = Surveyor(problem, bounds)
-        place = start or (bounds[0][0], bounds[1][0])
-        if max_facets is None:
+        if leave_out and self.most == np.inf and not elsewhere:
+            surveyor.leave_out_plateaus()
+        place = self.start or (bounds[0][0], bounds[1][0])
+        if self.most == np.inf:
             check_memory(surveyor, jobs, limit)
         joiner = Joiner(surveyor.engine, surveyor.region, state)
         survey = limit.within(SURVEY_SHARE * limit.left)
         found = (
-            survey_elsewhere(surveyor, n_jobs, survey)
-            if most == np.inf and is_elsewhere()
-            else surveyor.survey(state, place, jobs, most, survey, _as_it_is)
+            survey_elsewhere(surveyor, self.n_jobs, survey)
+            if elsewhere
+            else surveyor.survey(state, place, jobs, self.most, survey, _as_it_is)
         )
-        with _bar(progress) as show:
+        with _bar(self.progress) as show:
             for facets in found:
                 joiner.add(facets)
                 show(facets, surveyor)
         surveyor.engine.blocks.clear()
-        with make_pool(jobs) as pool:
+        with make_pool(jobs) as pool, suppress(UnclosedError):
             canonical = unite(joiner, pool, NEVER if surveyor.complete else Limit(GRACE))
-        limit.answered = True
-    atlas = Atlas(problem, bounds, canonical, surveyor.complete, surveyor.engine.counts)
-    _warn_of_region(atlas)
-    return atlas
+            return Atlas(problem, bounds, canonical, surveyor.complete, surveyor.engine.counts)
+        return None
 
 
 def _as_it_is(tile: Bounds, facets: Facets) -> Facets:
@@ -296,7 +318,7 @@ def _bar(progress: bool) -> Iterator[Any]:
 
         def show(facets: Facets, surveyor: Surveyor) -> None:
             nonlocal count
-            count += facets.key.size
+            count += int(np.count_nonzero(np.diff(facets.at)))
             bar.set_postfix_str(f"{count} facets", refresh=False)
             move_to(bar, surveyor.n_tiles, surveyor.n_known)
 

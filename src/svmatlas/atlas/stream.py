@@ -141,6 +141,7 @@ def estimate(
         begin = time.monotonic()
         late = max(end, begin) + LATE
         surveyor = Surveyor(problem, bounds)
+        surveyor.leave_out_plateaus()
         grid = surveyor.grid(limit.within(RAY_SHARE * (late - begin)))
         set_up = time.monotonic() - begin
 

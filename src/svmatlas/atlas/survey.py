@@ -28,6 +28,7 @@ from svmatlas.engine.guess import approximate
 from svmatlas.engine.layers import FULL, PAUSED
 from svmatlas.engine.maps import affine_maps
 from svmatlas.engine.names import make_words
+from svmatlas.engine.plateaus import find_plateaus
 from svmatlas.engine.tile import Engine, Facets, Frame, impossible, uncertain
 from svmatlas.engine.workspace import CUT, INSIDE, MARGIN, P, Q
 from svmatlas.models.walk import Steps, Walker, line_across, state_at, tidy
@@ -214,6 +215,7 @@ class Surveyor:
         self.words = make_words(problem.n_points, np.random.default_rng(problem.seed))
         self.region = make_region(bounds, problem.cost_exponent)
         self.engine = Engine(problem.data, self.words, betas)
+        self.weights = np.array([problem.data.weight[problem.data.axis == axis].sum() for axis in (P, Q)])
         self.ray = Ray(problem, bounds)
         self.seeds: deque[Seed] = deque(maxlen=SEEDS)
         self.known: dict[tuple[float, ...], tuple[States, Floats | None]] = {}  # partitions at corners of tiles, and weights
@@ -222,6 +224,12 @@ class Surveyor:
         self.undone: list[Bounds] = []
         self.n_tiles = 0  # finished, and
         self.n_known = 1  # all that are known so far
+
+    def leave_out_plateaus(self) -> bool:
+        """From now on do not explore plateaus that need not be; is there any?"""
+        least = self.problem.homogeneous(*np.array([[low] for low, _ in self.bounds]))[0]
+        self.engine.plateaus = find_plateaus(self.problem.data, least[:2] / least[2])
+        return bool(self.engine.plateaus.any())
 
     def survey(
         self,
@@ -307,7 +315,7 @@ class Surveyor:
         region = make_tile(tile, self.problem.cost_exponent, self.region)
         n = self.problem.n_points
         share = 0.5
-        if state is None:
+        if state is None or self._plateau_at(state) >= 0:
             state = self._start(tile, share, limit)
         frame = self._frame(tile, state, limit)
         while True:
@@ -367,11 +375,25 @@ class Surveyor:
         """Partition somewhere in a tile."""
         if tile[0][0] == tile[1][0] == 0 and not np.isfinite(tile[0][1] + tile[1][1]):
             return np.full(self.problem.n_points, INSIDE, dtype=np.int8)
-        known = next((seed for seed in list(self.seeds) if share == 0.5 and _reaches(tile, seed[0])), None)
+        seeds = [state for place, state in list(self.seeds) if share == 0.5 and _reaches(tile, place)]
+        known = next((state for state in seeds if self._plateau_at(state) < 0), None)
         if known is not None:
-            return known[1]
-        a, b = (_between(*bound, share, self._unit) for bound in tile)
-        return state_at(self.problem, a, b, limit)
+            return known
+        costs = [_between(*bound, share, self._unit) for bound in tile]
+        state = state_at(self.problem, costs[0], costs[1], limit)
+        axis = self._plateau_at(state)
+        if axis >= 0:  # go to where classes balance, which is on no plateau, or to a side of the tile
+            costs[axis] = max(tile[axis][0], costs[1 - axis] * self.weights[1 - axis] / self.weights[axis])
+            state = state_at(self.problem, costs[0], costs[1], limit)
+        return state
+
+    def _plateau_at(self, state: States) -> int:
+        """The class with a plateau that a partition lies on, if it is left out; else -1."""
+        margin, axis = state == MARGIN, self.problem.data.axis
+        for c in np.flatnonzero(self.engine.plateaus):
+            if margin.sum() == self.problem.data.rank and np.all(axis[margin] == c):
+                return int(c)
+        return -1
 
     def remember(self, tile: Bounds, facets: Facets) -> None:
         """The facets with the longest edges on each cut of a tile, and those at its corners."""

@@ -7,7 +7,8 @@
   turned over: so none overlap.
 - ``kkt``: at every corner of every piece (canonical.py) its partition satisfies all conditions of optimality (of the jittered
   data, whose vertices these are), in doubles, or else in exact arithmetic; they are affine, so they hold in all of the piece.
-  With the coverage, which pieces have as well: the solution is right everywhere.
+  With the coverage, which pieces have as well: the solution is right everywhere. (On a plateau, plateaus.py, alpha is that of
+  the pieces around it.)
 - ``ties``: at every corner of a facet with tied points all scores are where its partition has them, without jitter.
 - ``gap``: relative duality gap at random costs, of the solution as the map has it, and on the user's rows as it is reported.
 """
@@ -136,9 +137,11 @@ def validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_jo
 
 def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_jobs: int | None, limit: Limit) -> Report:
     mesh, split = atlas._mesh, atlas._canonical.split
-    faults, coverage = _check_mesh(atlas, mesh, np.zeros(atlas.n_facets, dtype=bool))
+    nowhere, none = np.zeros(mesh.vertices.shape[0], dtype=bool), np.zeros(atlas.n_facets, dtype=bool)
+    faults, coverage = _check_mesh(atlas, mesh, none, nowhere)
     if split.mesh is not mesh:
-        faults += [f"among the pieces {fault}" for fault in _check_mesh(atlas, split.mesh, split.tie)[0]]
+        around = _around(split.mesh, np.flatnonzero(split.plateau))
+        faults += [f"among the pieces {fault}" for fault in _check_mesh(atlas, split.mesh, split.tie, around)[0]]
     kkt, worst = _check_kkt(atlas, progress, n_jobs, limit)
     tied, where = _check_tied(atlas, limit)
     moved, there = _check_untied(atlas)
@@ -160,9 +163,22 @@ def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_j
     )  # fmt: skip
 
 
-def _check_mesh(atlas: Atlas, mesh: Mesh, tie: npt.NDArray[np.bool_]) -> tuple[list[str], float]:
-    """Topology and geometry of a mesh, of which some facets may have no area; and its coverage."""
-    faults = _check_edges(mesh) + _check_vertices(mesh, atlas.complete)
+def _around(mesh: Mesh, facets: npt.NDArray[np.intp]) -> npt.NDArray[np.bool_]:
+    """Which vertices are corners of some facets."""
+    found = np.zeros(mesh.vertices.shape[0], dtype=bool)
+    for f in facets:
+        found[mesh.facet_vertices[mesh.facet_at[f] : mesh.facet_at[f + 1]]] = True
+    return found
+
+
+def _check_mesh(
+    atlas: Atlas, mesh: Mesh, tie: npt.NDArray[np.bool_], joined: npt.NDArray[np.bool_]
+) -> tuple[list[str], float]:
+    """Topology and geometry of a mesh, of which some facets may have no area; and its coverage.
+
+    At ``joined`` vertices edges are missing, of pieces that are put together to plateaus.
+    """
+    faults = _check_edges(mesh) + _check_vertices(mesh, atlas.complete, joined)
     coverage, turned = _coverage(atlas, mesh)
     faults += [f"facet {f} is turned over" for f in turned[~tie[turned]][:5]]
     is_open = np.any(mesh.edge_facets == OPEN, axis=1)
@@ -203,12 +219,12 @@ def _check_edges(mesh: Mesh) -> list[str]:
     return faults + [f"facet {facet[k]} lists edge {edge[k]} of others" for k in np.flatnonzero(listed)[:5]]
 
 
-def _check_vertices(mesh: Mesh, complete: bool) -> list[str]:
+def _check_vertices(mesh: Mesh, complete: bool, joined: npt.NDArray[np.bool_]) -> list[str]:
     """Inside the region three edges or more end at a vertex, on its sides and in its corners two or more."""
     degree = np.bincount(mesh.edge_vertices.ravel(), minlength=mesh.vertices.shape[0])
     sides = np.bincount(mesh.edge_vertices[mesh.edge_code < 0].ravel(), minlength=mesh.vertices.shape[0])
     inner = (sides == 0) & (np.count_nonzero(mesh.vertices, axis=1) >= 2)
-    wrong = (degree < 2) | (inner & (degree < 3)) if complete else degree < 2
+    wrong = (degree < 2) | (inner & ~joined & (degree < 3)) if complete else degree < 2
     return [f"vertex {v} has {degree[v]} edges" for v in np.flatnonzero(wrong)[:5]]
 
 
@@ -269,6 +285,7 @@ def _violations_of(atlas: Atlas, facets: npt.NDArray[np.intp], limit: Limit) -> 
         mesh = atlas._canonical.split.mesh
         parts.append(_violations(atlas._problem.data, atlas._region, mesh, int(facets[k]), states[k : k + CHUNK], 1.0))
     found = np.concatenate(parts)
+    found[atlas._canonical.split.plateau[facets]] = 0.0  # see ``ties``; alpha is that of the pieces around
     problem = ExactProblem(atlas._problem.data, atlas._region, limit=limit)  # makes its integers when it is asked
     for k in np.flatnonzero(found > KKT_TOLERANCE)[:MOST_EXACT]:
         found[k] = _violation_exactly(atlas, problem, int(facets[k]), states[k])

@@ -73,6 +73,7 @@ class Arena(NamedTuple):
     table_value: Int32  # numbers of facets
     spread: Floats  # (3, 2): least and largest coordinate of beta - m along f_1 and f_2; radius R, unused
     counts: npt.NDArray[np.void]  # (1,) see COUNTS
+    plateau: npt.NDArray[np.bool_]  # (2,) is the plateau of positives, of negatives, left out (plateaus.py)?
     memory: npt.NDArray[np.uint8]  # for the record of all this
     block: npt.NDArray[np.uint8]  # holds all of the above
 
@@ -81,15 +82,16 @@ RINGED, LONE, SAME, OTHER = range(4)
 """The queues, in the order in which they are served: facets of which all corners are known; those of one colour of which
 one corner is known, and all of that colour; those of the other colour. Of LONE the last is served first: it shares most points
 with the facet before, and so most columns of its factor."""
-PLAIN, TIE, CROWDED, POSITIVES, NEGATIVES, UNSURE, LIKELY = np.arange(7)
+PLAIN, TIE, CROWDED, POSITIVES, NEGATIVES, UNSURE, LIKELY, POSITIVE_PLATEAU, NEGATIVE_PLATEAU = np.arange(9)
 """Kinds of facets: plain ones; those without area, which the jitter made; those where points may be tied (canonical.py): at a
 corner more points may be on the margin than M and two events explain; those where without jitter all positive, or all
 negative, points are on the margin: M is so many of them that beta is e (see Anchored facets in facet.py); those that may be
-ties up to rounding of the data, which mesh.py judges anew, whatever the way to them was, UNSURE ones and LIKELY ones."""
+ties up to rounding of the data, which mesh.py judges anew, whatever the way to them was, UNSURE ones and LIKELY ones; and
+whole plateaus, which were not explored (plateaus.py)."""
 FAR = 2
 """Marks facets close to infinity or an axis, where thin ones are marked by 1."""
-CLOSED_SINCE = -2
-"""Marks facets to which nothing needs to be told."""
+CLOSED_SINCE, UNVISITED = -2, -3
+"""Marks facets to which nothing needs to be told: those that are closed, and those of a plateau that no side leads to."""
 PLACES, CORNERS = 5, 2
 """Places and corners for each facet: they have 4 edges on average, and most corners are of four facets."""
 LINE = 64
@@ -137,6 +139,7 @@ def make_arena(n: int, n_candidates: int, d: int, betas: bool, block: npt.NDArra
         "table_value": (np.int32, (size,)),
         "spread": (np.float64, (3, 2)),
         "counts": (COUNTS, (1,)),
+        "plateau": (np.bool_, (2,)),
         "memory": (np.uint8, (MEMORY,)),
     }
     sizes = [-(-np.dtype(kind).itemsize * math.prod(shape) // LINE) * LINE for kind, shape in fields.values()]
@@ -161,7 +164,8 @@ def larger(arena: Arena, room: int) -> Arena:
     used |= dict.fromkeys(("name", "corner", "crowded", "beta"), counts.n_found)
     new.queue[:, :n] = arena.queue
     new.table_key[:] = 0
-    for name in set(Arena._fields) - {"block", "memory", "table_key", "table_value", "queue"}:
+    new.plateau[:] = arena.plateau
+    for name in set(Arena._fields) - {"block", "memory", "table_key", "table_value", "queue", "plateau"}:
         old = getattr(arena, name)
         some = slice(min(used.get(name, counts.n_named), old.shape[0]))  # what is not in use takes no memory
         getattr(new, name)[some] = old[some]
@@ -254,8 +258,10 @@ def states_of(facets, parent, flips, start):
     return out
 
 
-BOUNDARY, OPEN = -1, -2
-"""In place of a facet's number: nothing, the edge is a side of the tile; a facet that was not closed."""
+BOUNDARY, OPEN, PLATEAUS = -1, -2, -3
+"""In place of a facet's number: nothing, the edge is a side of the tile; a facet that was not closed; the plateau of the
+positives, or of the negatives by one less, which is left out (plateaus.py), and by two less if |M| behind the edge is less
+than the rank."""
 
 NO_SIDE = -(2**31)
 """Less than any code."""

@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from svmatlas.engine.arena import BOUNDARY, CROWDED, NEGATIVES, OPEN, POSITIVES, TIE, UNSURE
+from svmatlas.engine.arena import BOUNDARY, CROWDED, LIKELY, OPEN, POSITIVE_PLATEAU, POSITIVES, TIE, UNSURE
 from svmatlas.engine.compiled import entry, entry_noalloc, kernel
 from svmatlas.engine.geometry import triple_product
 from svmatlas.engine.mesh import (
@@ -45,6 +45,7 @@ from svmatlas.engine.mesh import (
     take_lists,
 )
 from svmatlas.engine.names import enter, find, key_of, number_names
+from svmatlas.engine.plateaus import UnclosedError
 from svmatlas.engine.rings import (
     NOT_AN_EDGE,
     SEVERAL,
@@ -241,9 +242,9 @@ class Canonical(NamedTuple):
 
     @property
     def is_cut(self) -> Bools:
-        """Which facets are made of several pieces, each with an alpha of its own."""
+        """Which facets are made of several pieces, each with an alpha of its own, or plateaus."""
         cut: Bools = np.bincount(self.facet[self.facet >= 0], minlength=self.piece.size) > 1
-        return cut
+        return cut | self.split.plateau[self.piece]
 
     def states(self, facets: Ints) -> States:
         """Partitions of some facets: M is all points on the margin."""
@@ -253,15 +254,16 @@ class Canonical(NamedTuple):
 def unite(joiner: Joiner, pool: Executor, limit: Limit = NEVER) -> Canonical:
     """The map of the data from the facets of all tiles; the limit is as in ``Joiner.finish``."""
     engine = joiner.engine
-    return _unite(engine.data, joiner.region, engine.words, joiner.finish(pool, limit), pool)
+    return _unite(engine.data, joiner.region, engine.words, joiner.finish(pool, limit), joiner.start, pool)
 
 
-def _unite(data: Data, region: Region, words: Words, split: Split, pool: Executor) -> Canonical:
-    """The map of the data from that of the jittered data."""
+def _unite(data: Data, region: Region, words: Words, split: Split, start: States, pool: Executor) -> Canonical:
+    """The map of the data from that of the jittered data; layers are counted from the facet of a partition."""
     mesh = split.mesh
     tie = split.tie & ~split.tie.all()  # where there is nothing else, a tie is better than nothing
     behind, code = beside(mesh)
-    looked = _look_at_all(data, region, words, split, np.flatnonzero((split.kind == CROWDED) | (split.kind >= UNSURE)), pool)
+    crowded = (split.kind == CROWDED) | (split.kind == UNSURE) | (split.kind == LIKELY)
+    looked = _look_at_all(data, region, words, split, np.flatnonzero(crowded), pool)
     looked = _add_anchored(data, words, split, looked)
     facets, group = _group(split, words, looked, tie)
     beyond, event, short = _find_beyond(
@@ -269,18 +271,53 @@ def _unite(data: Data, region: Region, words: Words, split: Split, pool: Executo
     )
     _leave_out_partial(facets, group, mesh.facet_at, code, beyond, event)
     _leave_collapsed(data, region, split, code, short, pool)
+    _leave_seen(split.plateau, mesh.facet_at, beyond, short, group)
     if looked.tied.size == 0 and not tie.any() and not short.any():
         return untied(split)
     beyond[short] = NOT_AN_EDGE
     rings, size = assemble(
-        mesh.vertices, mesh.facet_at, mesh.facet_vertices, beyond, event, facets.member_at, facets.members
-    )  # fmt: skip
+        mesh.vertices, mesh.facet_at, mesh.facet_vertices, beyond, event, split.plateau, facets.member_at, facets.members
+    )
     rings = Rings(rings.at, *(array[:size].copy() for array in rings[1:]))
     flat = (np.diff(rings.at) < 3)[group] & (group >= 0)
     if flat.any() and not (flat | (group < 0)).all():  # ties up to rounding of the data
-        return _unite(data, region, words, split._replace(kind=np.where(flat, TIE, split.kind)), pool)
-    canonical = _number(data, region, split, facets, group, rings, pool)
-    return canonical if _is_sound(canonical, int(group.max()) + 1) else untied(split)
+        return _unite(data, region, words, split._replace(kind=np.where(flat, TIE, split.kind)), start, pool)
+    root = group[_first_of(split, group, start, data)]
+    canonical = _number(data, region, split, facets, group, int(root), rings, pool)
+    if _is_sound(canonical, int(group.max()) + 1):
+        return canonical
+    if split.plateau.any():
+        raise UnclosedError
+    return untied(split)
+
+
+def _first_of(split: Split, group: Int32, start: States, data: Data) -> int:
+    """The first piece that is none by the jitter alone; or the plateau that holds the start."""
+    margin = start == MARGIN
+    for axis in (P, Q):
+        plateau = np.flatnonzero(split.kind == POSITIVE_PLATEAU + axis)
+        if plateau.size > 0 and margin.sum() == data.rank and np.all(data.axis[margin] == axis):
+            return int(plateau[0])
+    return int(np.argmax(group >= 0))
+
+
+@entry
+def _leave_seen(plateau, at, beyond, short, group):
+    """Of the short edges of plateaus those have length that are edges of a piece behind: from inside nothing is known."""
+    n = 0
+    for f in range(plateau.size):
+        n = max(n, group[f] + 1)
+    seen = np.zeros(n, np.bool_)
+    for p in range(plateau.size):
+        if not plateau[p]:
+            continue
+        seen[:] = False
+        for f in range(plateau.size):
+            for k in range(at[f], at[f + 1]):
+                if f != p and group[f] >= 0 and beyond[k] == group[p] and not short[k]:
+                    seen[group[f]] = True
+        for k in range(at[p], at[p + 1]):
+            short[k] = short[k] and not (beyond[k] >= 0 and seen[beyond[k]])
 
 
 def _leave_out_partial(facets: _Facets, group: Int32, at: Ints, code: Int32, beyond: Int32, event: Int32) -> None:
@@ -341,8 +378,9 @@ TURNED = 2.0**-32
 
 
 def _leave_collapsed(data: Data, region: Region, split: Split, code: Int32, short: Bools, pool: Executor) -> None:
-    """Leave of the short edges those without length."""
+    """Leave of the short edges those without length; of plateaus all."""
     pieces = np.unique(np.searchsorted(split.mesh.facet_at, np.flatnonzero(short), side="right") - 1)
+    pieces = pieces[~split.plateau[pieces]]
     parts = np.array_split(pieces, pieces.size // CHUNK + 1)
     for _ in pool.map(lambda part: find_collapsed(data, region, split, part, code, short), parts):
         pass
@@ -392,8 +430,8 @@ def _look_at_all(data: Data, region: Region, words: Words, split: Split, pieces:
 
 def _add_anchored(data: Data, words: Words, split: Split, looked: _Looked) -> _Looked:
     """The same with the pieces where all of one class are on the margin, and all others inside it, in order."""
-    for kind, axis in ((POSITIVES, P), (NEGATIVES, Q)):
-        pieces = np.flatnonzero(split.kind == kind)
+    for axis in (P, Q):
+        pieces = np.flatnonzero((split.kind == POSITIVES + axis) | (split.kind == POSITIVE_PLATEAU + axis))
         if pieces.size > 0:
             truth = np.where(data.axis == axis, MARGIN, INSIDE).astype(np.int8)[None]
             tied = np.flatnonzero(split.states(pieces[:1])[0] != truth[0]).astype(np.int32)
@@ -463,7 +501,7 @@ def _group(split: Split, words: Words, looked: _Looked, tie: Bools) -> tuple[_Fa
 
 
 def _number(
-    data: Data, region: Region, split: Split, facets: _Facets, group: Int32, rings: Rings, pool: Executor
+    data: Data, region: Region, split: Split, facets: _Facets, group: Int32, root: int, rings: Rings, pool: Executor
 ) -> Canonical:
     """Pair the edges, join the corners, find the events, and number all in the order of the layers."""
     rings, twin = paired(rings)
@@ -473,10 +511,12 @@ def _number(
     _put_on_sides(region.axis, region.corners, *rings[:2], rings.first, rings.last, one, vertices)
     places, pairs = _find_joint(rings.at, rings.beyond, rings.event, twin, facets.is_tied)
     event_at, event_code = _find_events(split, facets, pairs)
-    rings.event[places] = rings.event[twin[places]] = event_code[event_at[:-1]]
+    rings.event[places] = event_code[event_at[:-1]]
+    both = np.flatnonzero(twin > np.arange(twin.size))
+    rings.event[twin[both]] = rings.event[both]
     place, around = np.empty(rings.beyond.size, PLACE), np.zeros(len(vertices), AROUND)
     _lay_out(vertices, rings.at, rings.beyond, rings.event, one[rings.last], place, around)
-    order, mesh, _ = number_all(pool, int(group[np.argmax(group >= 0)]), rings.at, place, around, vertices)
+    order, mesh, _ = number_all(pool, root, rings.at, place, around, vertices)
     number = np.full(rings.at.size, -1, dtype=np.int32)
     number[order] = np.arange(order.size)
     edges = _edges_between(mesh.facet_at, mesh.facet_edges, mesh.edge_facets, number[pairs])
@@ -516,7 +556,7 @@ def _put_on_sides(axes, corners, at, beyond, first, last, one, out):
 
 
 @entry
-def _sharpest(vertices, split_at, at, place, first, last, one):
+def _sharpest(vertices, split_at, plateau, at, place, first, last, one):
     """For each vertex that stands for several the sharpest corner in a piece that has both edges: piece, and two places."""
     count, best = np.zeros(one.size, np.int32), np.zeros(one.size)
     chosen = np.full((one.size, 3), -1, np.int64)
@@ -528,7 +568,7 @@ def _sharpest(vertices, split_at, at, place, first, last, one):
             if count[v] == 1:
                 continue
             piece = np.searchsorted(split_at, place[k], "right") - 1
-            if not split_at[piece] <= place[following] < split_at[piece + 1]:
+            if plateau[piece] or not split_at[piece] <= place[following] < split_at[piece + 1]:
                 continue
             sharp = sharpness(vertices[one[first[k]]], vertices[v], vertices[one[last[following]]])
             if sharp > best[v]:
@@ -539,7 +579,7 @@ def _sharpest(vertices, split_at, at, place, first, last, one):
 def _without_jitter(data: Data, region: Region, split: Split, rings: Rings, one: Int32, vertices: Floats) -> None:
     """Put vertices that stand for several where the lines of two edges meet without jitter."""
     mesh = split.mesh
-    chosen = _sharpest(vertices, mesh.facet_at, rings.at, rings.place, rings.first, rings.last, one)
+    chosen = _sharpest(vertices, mesh.facet_at, split.plateau, rings.at, rings.place, rings.first, rings.last, one)
     which = np.flatnonzero(chosen[:, 0] >= 0)
     which = which[np.argsort(chosen[which, 0])]
     for part in np.array_split(which, which.size // CHUNK + 1):
@@ -547,9 +587,22 @@ def _without_jitter(data: Data, region: Region, split: Split, rings: Rings, one:
         vertices[part] = find_corners(data, region, split, chosen[part, 0], codes, vertices[part])
 
 
+@kernel
+def _is_greater_from(event, start, end, a, b):
+    """Are the events of a facet greater from place a on, round about, than from place b on, as words are compared?"""
+    for _ in range(start, end):
+        if event[a] != event[b]:
+            return event[a] > event[b]
+        a, b = a + 1 if a + 1 < end else start, b + 1 if b + 1 < end else start
+    return False
+
+
 @entry_noalloc
 def _lay_out(vertices, at, beyond, event, vertex, place, around):
-    """Fill the places, and what is around the vertices, which is zero. The edges of a facet begin with the largest event."""
+    """Fill the places, and what is around the vertices, which is zero. The edges of a facet begin with the largest event.
+
+    Of several the one is taken from which on the events are greatest, so that the order is a fact about the data.
+    """
     for v in range(vertices.shape[0]):
         around[v].count, around[v].number = -FAR_OUT if is_far_out(vertices, v) else 0, -1
     for f in range(at.size - 1):
@@ -557,7 +610,8 @@ def _lay_out(vertices, at, beyond, event, vertex, place, around):
         for k in range(at[f], at[f + 1]):
             if UNEXPLORED < beyond[k] < 0:
                 event[k] = beyond[k]
-            first = k if event[k] > event[first] else first
+        for k in range(at[f], at[f + 1]):
+            first = k if event[k] >= event[first] and _is_greater_from(event, at[f], at[f + 1], k, first) else first
         for k in range(at[f], at[f + 1]):
             old = k - at[f] + first - (at[f + 1] - at[f] if k - at[f] + first >= at[f + 1] else 0)
             behind = beyond[old]

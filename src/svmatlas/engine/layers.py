@@ -32,10 +32,12 @@ from svmatlas.engine.arena import (
     OPEN,
     OTHER,
     PLAIN,
+    PLATEAUS,
     POSITIVES,
     SAME,
     TIE,
     UNSURE,
+    UNVISITED,
     take_pull,
 )
 from svmatlas.engine.clipping import CLOSED, EMPTY, is_coarse
@@ -57,7 +59,7 @@ from svmatlas.engine.queue import (
 )
 from svmatlas.engine.record import make_record
 from svmatlas.engine.refinement import refine
-from svmatlas.engine.tie_test import THIN, WIDE, is_crowded, is_far, is_steep, is_suspect, is_tie, shrinks
+from svmatlas.engine.tie_test import THIN, WIDE, is_between_tied, is_crowded, is_far, is_steep, is_suspect, is_tie, shrinks
 from svmatlas.engine.workspace import MARGIN, L, P, Q, make_task
 from svmatlas.engine.zeros import UNKNOWN, vanishes
 
@@ -104,6 +106,12 @@ def _close_ringed(task, arena, f, hints):
     task.polygon.n_corners = n
     for j in range(n):
         edges.sign[j] = edges.code[j] >= 0 and _is_on_margin(arena, f, edges.code[j] >> 1)
+    plateau = _plateau_of(task, arena, arena.margin[f], n)
+    if plateau == UNKNOWN:
+        return EMPTY
+    if plateau >= 0:
+        arena.kind[arena.counts[0].n_done] = POSITIVES + plateau
+        return CLOSED
     far = is_far(edges.corner, n)
     between = not far and _is_between_tied(task, arena.margin[f], edges.code[:n], edges.sign)
     if not far and not is_suspect(edges.corner, n, THIN):
@@ -140,6 +148,51 @@ def _is_between_tied(task, margin, codes, on_margin):
         else:
             return False
     return n_tied == 2 if m == task.data.rank - 1 else n_others == 0
+
+
+@kernel
+def _is_on_plateau(arena, margin, rank):
+    """Is beta e, since M is so many of one class, and is the plateau of that class left out?"""
+    m = margin[P] + margin[Q]
+    return m == rank and m > 0 and max(margin[P], margin[Q]) == m and arena.plateau[P if margin[P] > 0 else Q]
+
+
+@kernel
+def _plateau_of(task, arena, margin, n):
+    """The class with a plateau, to be left out, that holds a facet of n known edges, of which ``sign`` marks those of M.
+
+    -1 for none, UNKNOWN if a side hides what bounds a strip. So the answer is the same in all tiles.
+    """
+    m, axis, edges = margin[P] + margin[Q], P if margin[P] > 0 else Q, task.edges
+    if not arena.plateau[axis] or margin[axis] != m:
+        return -1
+    if m == task.data.rank or _is_between_tied(task, margin, edges.code[:n], edges.sign):
+        return axis
+    for j in range(n if m == task.data.rank - 1 else 0):
+        if edges.code[j] < 0:
+            return UNKNOWN
+    return -1
+
+
+@kernel
+def _plateau_in_hand(task, arena, margin):
+    """The same for the facet just closed from its maps."""
+    axis = P if margin[P] > 0 else Q
+    if not arena.plateau[axis] or margin[axis] != margin[P] + margin[Q]:
+        return -1
+    between = task.facet.anchor_axis >= 0 and is_between_tied(task)
+    return axis if between or _is_on_plateau(arena, margin, task.data.rank) else -1
+
+
+@kernel
+def _mark_margin(task):
+    """Mark the edges of points of M by ``sign``; has the facet in hand an edge on a side?"""
+    edges, on_side = task.edges, False
+    for j in range(task.polygon.n_corners):
+        code = edges.code[j]
+        edges.sign[j] = code >= 0 and task.factor.slot[code >> 1] >= 0
+        on_side = on_side or code < 0
+    return on_side
 
 
 @kernel
@@ -272,8 +325,19 @@ def _mef(task, arena, f, key, a, b):
         if a >> 1 != b >> 1:
             _move_margin(task, margin, b)
         first = OTHER if (margin[P] + margin[Q] + task.data.rank) % 2 == 0 else LONE
-        enqueue(arena, n, SAME if arena.counts[0].layered else first)
+        if _is_on_plateau(arena, margin, task.data.rank):
+            arena.corner_list_head[n] = UNVISITED
+        else:
+            enqueue(arena, n, SAME if arena.counts[0].layered else first)
     return arena.table_value[where]
+
+
+@kernel
+def _visit(arena, f):
+    """Let a facet wait that lies on a plateau and on a side of the tile: by the sides one gets to all that is around."""
+    if f >= 0 and arena.corner_list_head[f] == UNVISITED:
+        arena.corner_list_head[f] = -1
+        enqueue(arena, f, OTHER)
 
 
 @kernel
@@ -290,13 +354,15 @@ def _is_new(task, j):
 
 
 @kernel
-def _mev(task, words, arena, f, neighbour):
-    """Name the facet behind each edge with a new end. False if there is no room."""
+def _mev(task, words, arena, f, neighbour, inner):
+    """Name the facet behind each edge with a new end; if ``inner`` of points of M only. False if there is no room."""
     size, edges = task.polygon.n_corners, task.edges
     for j in range(size):
         code = edges.code[j]
         neighbour[j] = -1
-        if code >= 0 and (_is_new(task, j) or _is_new(task, j - 1 if j > 0 else size - 1)):
+        if code < 0 or (inner and edges.sign[j] == 0):
+            continue
+        if _is_new(task, j) or _is_new(task, j - 1 if j > 0 else size - 1):
             neighbour[j] = _mef(task, arena, f, arena.key[f] ^ words[code], code, code)
             if neighbour[j] < 0:
                 return False
@@ -322,6 +388,9 @@ def _cv(task, words, arena, f, neighbour):
         far, x, y = opposite(words, task.data.axis, task.region.axis, arena.key[f], a, b, v)
         number = np.int64(arena.vertex[first + j])
         number = -2 - number if arena.coarse[arena.counts[0].n_done] else number
+        if min(a, b) < 0:
+            _visit(arena, beyond)
+            _visit(arena, other)
         if far == np.uint64(0):
             if (a < 0) != (b < 0) and v[2] > 0.0 and corner_of_triangle(v) < 0:
                 record_corner(arena, max(beyond, other), b, a, number)
@@ -333,6 +402,8 @@ def _cv(task, words, arena, f, neighbour):
         n = _mef(task, arena, f, far, x, y)
         if n < 0:
             return False
+        if min(a, b) < 0:
+            _visit(arena, n)
         if a < 0:
             record_corner(arena, other, x, y, number)
             record_corner(arena, n, y, a, number)
@@ -383,13 +454,27 @@ def close_all(data, region, space, words, drift, moves, frame, answers, arena, h
             arena.coarse[done], kind = _is_coarse_or_tie(task)
             clear, entering = _crowd(task, arena, kind == TIE)
             arena.kind[done] = kind if kind != PLAIN else _kind_of(task, arena.margin[f], clear, entering)
-            if not (_mev(task, words, arena, f, space.neighbour) and _cv(task, words, arena, f, space.neighbour)):
+            if not _name_around(task, words, arena, f, space.neighbour):
                 return FULL
             task.answers = answers[:0]
         release_row(arena, f)
         counts.in_hand = -1
         counts.n_done += 1
         counts.n_found = found
+
+
+@kernel
+def _name_around(task, words, arena, f, neighbour):
+    """Name the facets around the one just closed; False if there is no room.
+
+    From inside a plateau that is left out, away from sides, only those behind the ends of a strip: they may lie outside.
+    """
+    on_side = _mark_margin(task)
+    plateau = _plateau_in_hand(task, arena, arena.margin[f])
+    if plateau >= 0:
+        arena.kind[arena.counts[0].n_done] = POSITIVES + plateau
+    inner = plateau >= 0 and not on_side
+    return _mev(task, words, arena, f, neighbour, inner) and (inner or _cv(task, words, arena, f, neighbour))
 
 
 @kernel
@@ -464,13 +549,38 @@ def judge(data, region, space, states, drift, at, code, margin, suspect, tie, co
         coarse[f] = not tie[f] and task.facet.refined == -1
 
 
+@kernel
+def _is_left_out(arena, f):
+    """Is closed facet f part of a plateau that is left out?"""
+    kind = arena.kind[f]
+    return (kind == POSITIVES and arena.plateau[P]) or (kind == NEGATIVES and arena.plateau[Q])
+
+
+@kernel
+def _behind(arena, rank, number, key):
+    """The closed facet with this key, as its number, or what is there instead."""
+    where = find(arena.table_key, key)
+    if arena.table_key[where] == np.uint64(0):
+        return np.int64(OPEN)
+    other = arena.table_value[where]
+    if number[other] >= 0 and not _is_left_out(arena, number[other]):
+        return np.int64(number[other])
+    full = _is_on_plateau(arena, arena.margin[other], rank)
+    plateau = PLATEAUS - (0 if arena.margin[other, P] > 0 else 1) - (0 if full else 2)
+    return np.int64(plateau if full or number[other] >= 0 else OPEN)
+
+
 @entry
-def tidy(arena, words, which, side_name, d):
+def tidy(arena, words, which, side_name, d, rank):
     """What Facets say of the closed facets, from ``key`` to ``flips``; weights have d coordinates.
 
-    The codes are those of all points and the names of sides; the edges begin with the largest.
+    The codes are those of all points and the names of sides; the edges begin with the largest. Facets of plateaus that are
+    left out have no edges.
     """
-    n, size = arena.counts[0].n_done, arena.at[arena.counts[0].n_done]
+    n, at = arena.counts[0].n_done, np.zeros(arena.counts[0].n_done + 1, np.int64)
+    for f in range(n):
+        at[f + 1] = at[f] + (0 if _is_left_out(arena, f) else arena.at[f + 1] - arena.at[f])
+    size = at[n]
     once, vertices = numbers_of_names(arena.name[: arena.counts[0].n_found])
     keys, parent, flips = np.empty(n, np.uint64), np.empty(n, np.int32), np.empty((n, 2), np.int32)
     name, corner = np.empty(once.size, np.uint64), np.empty((once.size, 3))
@@ -489,7 +599,7 @@ def tidy(arena, words, which, side_name, d):
         named = arena.order[f]
         keys[f], flips[f, 0], flips[f, 1] = arena.key[named], arena.flips[named, 0], arena.flips[named, 1]
         parent[f] = number[arena.parent[named]] if arena.parent[named] >= 0 else -1
-        key, first, end = keys[f], arena.at[f], arena.at[f + 1]
+        key, first, end = keys[f], arena.at[f], arena.at[f] + at[f + 1] - at[f]
         largest, top = first, np.int64(NO_SIDE)
         for k in range(first, end):
             c = np.int64(arena.code[k])
@@ -497,14 +607,11 @@ def tidy(arena, words, which, side_name, d):
             if public > top:
                 largest, top = k, public
         for k in range(first, end):
-            c, new = np.int64(arena.code[k]), k - largest + (first if k >= largest else end)
+            c, new = np.int64(arena.code[k]), k - largest + (0 if k >= largest else end - first) + at[f]
             vertex[new] = vertices[arena.vertex[k]]
             if c < 0:
                 code[new], neighbour[new] = -1 - side_name[-1 - c], BOUNDARY
                 continue
             code[new] = 2 * which[c >> 1] + (c & 1)
-            where = find(arena.table_key, key ^ words[c])
-            there = arena.table_key[where] != np.uint64(0)
-            other = number[arena.table_value[where]] if there else np.int32(-1)
-            neighbour[new] = other if other >= 0 else OPEN
-    return keys, arena.kind[:n].copy(), arena.at[: n + 1].copy(), code, vertex, neighbour, name, corner, beta, parent, flips
+            neighbour[new] = _behind(arena, rank, number, key ^ words[c])
+    return keys, arena.kind[:n].copy(), at, code, vertex, neighbour, name, corner, beta, parent, flips

@@ -19,10 +19,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
+from svmatlas.engine.arena import POSITIVE_PLATEAU
 from svmatlas.engine.canonical import Canonical
 from svmatlas.engine.compiled import entry, kernel, kernel_alloc
 from svmatlas.engine.doubledouble import two_prod
+from svmatlas.engine.floors import make_floor
 from svmatlas.engine.mesh import Mesh
+from svmatlas.engine.workspace import L
 from svmatlas.support.settings import SETTINGS
 
 Floats = npt.NDArray[np.float64]
@@ -187,6 +190,8 @@ class Locator:
         self.mesh = canonical.split.mesh
         self.facet = canonical.facet
         self.true = np.flatnonzero(self.facet >= 0)
+        plateaus = np.flatnonzero(canonical.split.plateau)
+        self.floors = [make_floor(self.mesh, int(f), int(canonical.split.kind[f] - POSITIVE_PLATEAU)) for f in plateaus]
         self.starts = self.true[:: -(-self.true.size // SETTINGS.locate_starts) or 1]
         self.coarse = cKDTree(_flatten(_middles(self.mesh, self.starts)))
 
@@ -199,9 +204,39 @@ class Locator:
 
     def walk(self, points: Floats) -> Ints:
         """The same by one walk each, with no search where it does not arrive."""
-        _, nearest = self.coarse.query(_flatten(points))
-        found, _ = _walk(*_arrays(self.mesh), self.facet, self.starts[nearest], points)
-        return np.asarray(found)
+        found = self._on_plateaus(points)
+        left = np.flatnonzero(found == NOWHERE)
+        _, nearest = self.coarse.query(_flatten(points[left]))
+        found[left], _ = _walk(*_arrays(self.mesh), self.facet, self.starts[nearest], points[left])
+        return found
+
+    def slide(self, pieces: Ints, points: Floats) -> tuple[Ints, Floats]:
+        """For points on plateaus (plateaus.py) pieces and costs beside them where alpha is the same; others as they are."""
+        beside, at = pieces.copy(), points.copy()
+        for floor in self.floors:
+            own = np.flatnonzero(pieces == floor.piece)
+            least, there = floor.least(points[own])
+            beside[own] = np.where(there >= 0, there, pieces[own])
+            with np.errstate(invalid="ignore"):
+                at[own, floor.axis] = np.fmin(points[own, floor.axis], least * points[own, L])
+        return beside, at
+
+    def beside_at_infinity(self, point: Floats) -> int:
+        """A piece whose alpha holds at homogeneous costs (3,) with l = 0; -1: zero is valid there."""
+        piece = int(self(point[None])[0])
+        for floor in self.floors:
+            if floor.piece == piece:
+                return floor.beside_at_infinity(point)
+        return piece
+
+    def _on_plateaus(self, points: Floats) -> Ints:
+        """The plateaus that hold some points, NOWHERE if there is none. Jitter bends them: no walk is to be trusted there."""
+        found = np.full(len(points), NOWHERE)
+        for floor in self.floors:
+            least, _ = floor.least(points)
+            with np.errstate(invalid="ignore"):
+                found[least * points[:, L] * (1.0 - ROUNDING) <= points[:, floor.axis]] = floor.piece
+        return found
 
     def near(self, point: Floats, count: int = 64) -> Ints:
         """True pieces around a point, so many or a few less; the nearest, counted in edges, first."""

@@ -8,6 +8,7 @@ parents (``states_of``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -17,12 +18,13 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from svmatlas.engine.arena import CROWDED, FAR, OPEN, TIE, UNSURE, facet_of, states_of
+from svmatlas.engine.arena import CROWDED, FAR, LIKELY, OPEN, PLATEAUS, POSITIVE_PLATEAU, TIE, UNSURE, facet_of, states_of
 from svmatlas.engine.compiled import entry, entry_noalloc, kernel, kernel_alloc
 from svmatlas.engine.names import corner_of_triangle, key_of, number_names
+from svmatlas.engine.plateaus import Ring, UnclosedError, find_ring
 from svmatlas.engine.tie_test import THIN, is_far, is_suspect
 from svmatlas.engine.tile import Engine, Facets
-from svmatlas.engine.workspace import CUT, Region, Words
+from svmatlas.engine.workspace import CUT, Bools, P, Q, Region, Words
 from svmatlas.support.stopping import NEVER, Limit, Stopped
 
 Floats = npt.NDArray[np.float64]
@@ -59,6 +61,12 @@ class Split(NamedTuple):
         tie: npt.NDArray[np.bool_] = self.kind == TIE
         return tie
 
+    @property
+    def plateau(self) -> npt.NDArray[np.bool_]:
+        """Which facets are whole plateaus: alpha is not that of their partition."""
+        plateau: npt.NDArray[np.bool_] = self.kind >= POSITIVE_PLATEAU
+        return plateau
+
     def states(self, facets: npt.NDArray[np.signedinteger]) -> States:
         """Partitions of some facets."""
         states: States = states_of(facets.astype(np.intp), self.mesh.facet_parent, self.flips, self.start)
@@ -93,10 +101,11 @@ class Joiner:
         self.cut.append((cut + n_facets, facets.key[cut]))
         self.shared.append((shared + n_vertices, facets.name[shared]))
         self.loose.append(loose + n_places)
-        known = np.flatnonzero(facets.key == self.key)
+        known = np.flatnonzero((facets.key == self.key) & (np.diff(facets.at) > 0))
         if known.size > 0:
             self.root = n_facets + int(known[0])
-        self.first = self.first or (n_facets, facets.bare())
+        if facets.code.size > 0:
+            self.first = self.first or (n_facets, facets.bare())
         self.at.append(facets.at[1:] + n_places)
         self.kind.append(facets.kind)
         self.corner.append(facets.corner)
@@ -108,8 +117,8 @@ class Joiner:
 
         What takes exact arithmetic is left when the limit says so: a facet that was cut is then a tie if all its pieces are.
         """
-        if self.kind.size == 0:
-            raise Stopped
+        if self.place.size == 0:
+            raise UnclosedError if self.engine.plateaus.any() and self.kind.size > 0 else Stopped
         n_pieces = self.kind.size
         now, one = self._stitch(), self._one_each()
         at, kind, place, corner, around = (
@@ -118,11 +127,17 @@ class Joiner:
         cut, shared = (np.concatenate([which for which, _ in parts]) for parts in (self.cut, self.shared))
         _mend(n_pieces, cut, shared, np.concatenate(self.loose), now, one, at, corner, place, around)
         root, start = self._find_root(now)
-        order, mesh, flips = number_all(pool, root, at, place, around, corner)
+        n_whole = kind.size
+        doors: list[Ints] = []
+        if np.any(place["behind"] <= PLATEAUS):
+            alive = reach(root, at, place)
+            at, kind, place, corner, around, doors = _add_plateaus(self.region, alive, at, kind, place, corner, around)
+        order, mesh, flips = number_all(pool, root, at, place, around, corner, doors)
         split = Split(mesh, flips, kind[order], start)
-        joined = order >= n_pieces
+        joined = (order >= n_pieces) & (order < n_whole)
         del order, at, kind, place, corner, around, now, one
-        self._judge_all(pool, np.flatnonzero(joined | (split.kind >= UNSURE)), split, limit)
+        doubtful = joined | (split.kind == UNSURE) | (split.kind == LIKELY)
+        self._judge_all(pool, np.flatnonzero(doubtful), split, limit)
         return split._replace(mesh=mesh._replace(vertices=_join_at_infinity(mesh)))
 
     def _stitch(self) -> Int32:
@@ -157,7 +172,7 @@ class Joiner:
             return int(now[self.root]), self.start
         assert self.first is not None
         number, facets = self.first
-        known = np.flatnonzero(now[number : number + facets.key.size] >= 0)
+        known = np.flatnonzero((now[number : number + facets.key.size] >= 0) & (np.diff(facets.at) > 0))
         if known.size == 0:
             raise Stopped
         return int(now[number + known[0]]), facets.state(int(known[0]))
@@ -216,18 +231,74 @@ STRIDE = 2**13
 """Facets that are gone through before they are put down: what they need stays in the cache."""
 
 
+@entry
+def reach(root, at, place):
+    """Which facets are connected to the root by edges. What is between a plateau and a side alone has no area."""
+    seen, waiting, n = np.zeros(at.size - 1, np.bool_), np.empty(at.size - 1, np.int64), 1
+    seen[root], waiting[0] = True, root
+    while n > 0:
+        n -= 1
+        f = waiting[n]
+        for k in range(at[f], at[f + 1]):
+            g = place[k].behind
+            if g >= 0 and not seen[g]:
+                seen[g], waiting[n] = True, g
+                n += 1
+    return seen
+
+
+def _add_plateaus(
+    region: Region, alive: Bools, at: Ints, kind: npt.NDArray[np.int8], place: Places, corner: Floats, around: Places
+) -> tuple[Ints, npt.NDArray[np.int8], Places, Floats, Places, list[Ints]]:
+    """All facets with those that plateaus are, which were left out; in a partial map what is behind their edges is unknown.
+
+    Of each plateau also the places whose edges lead to partitions with |M| = rank.
+    """
+    doors = []
+    if np.any(place["behind"] == OPEN):
+        place["behind"][place["behind"] <= PLATEAUS] = OPEN
+    for axis in (P, Q):
+        ring = find_ring(axis, at, place, alive, kind, corner, region)
+        if ring is not None:
+            corner, around, vertex = _add_corners(region, ring, corner, around)
+            number = kind.size
+            place["behind"][ring.twin[ring.twin >= 0]] = number
+            np.bitwise_xor.at(around["facets"], vertex, number)
+            np.add.at(around["count"], vertex, 1)
+            more = np.empty(vertex.size, PLACE)
+            more["code"], more["vertex"], more["behind"] = ring.code, vertex, ring.behind
+            place = np.concatenate([place, more])
+            at, kind = np.append(at, len(place)), np.append(kind, POSITIVE_PLATEAU + axis).astype(np.int8)
+            alive = np.append(alive, False)
+            doors.append(at[-2] + np.flatnonzero(ring.is_door))
+    return at, kind, place, corner, around, doors
+
+
+def _add_corners(region: Region, ring: Ring, corner: Floats, around: Places) -> tuple[Floats, Places, Ints]:
+    """Vertices with the corners of the region that a plateau holds, and the vertices of its ring."""
+    new, number = np.unique(ring.vertex[ring.vertex < 0], return_inverse=True)
+    vertex = ring.vertex.copy()
+    vertex[vertex < 0] = len(corner) + number
+    corner = np.concatenate([corner, region.corners[-1 - new]])
+    more = np.zeros(new.size, AROUND)
+    more["count"] = np.where(np.count_nonzero(region.corners[-1 - new], axis=1) == 1, -FAR_OUT, 0)
+    more["number"] = -1
+    return corner, np.concatenate([around, more]), vertex
+
+
 def number_all(
-    pool: Executor, root: int, at: Ints, place: Places, around: Places, corner: Floats
+    pool: Executor, root: int, at: Ints, place: Places, around: Places, corner: Floats, doors: Sequence[Ints] = ()
 ) -> tuple[Int32, Mesh, Int32]:
     """Facets, edges and vertices in the order of the layers from the root on: the facets, the mesh, and codes from parents.
 
-    What the walk finds is put down at once, by other threads if there are any.
+    The last facets are plateaus, with their ``doors``: they name no others, and come last. What the walk finds is put down at
+    once, by other threads if there are any.
     """
 
     def room(n: int, *more: int) -> Int32:
         return np.empty((n, *more), dtype=np.int32)
 
-    n, n_places, n_vertices = at.size - 1, len(place), len(around)
+    n, n_places, n_vertices, n_parents = at.size - 1, len(place), len(around), at.size - 1 - len(doors)
     walk = _Walk(
         np.full(n, -1, dtype=np.int32), room(n), room(n, 2), np.zeros(n + 1, dtype=np.intp), room(n_vertices),
         np.zeros(1, WALKED),
@@ -241,13 +312,15 @@ def number_all(
     def go_on() -> None:
         while counts.n_walked < max(1, counts.n_named):
             f, v = int(counts.n_walked), int(counts.n_seen)
-            _walk_layers(root, f + STRIDE, at, place, around, walk, mesh)
+            _walk_layers(root, f + STRIDE, at, place, around, walk, mesh, n_parents)
             which = (f, int(counts.n_walked)), (v, int(counts.n_seen))
-            futures.append(pool.submit(_put_down, which, at, place, around, corner, walk, mesh))
+            futures.append(pool.submit(_put_down, which, at, place, around, corner, walk, mesh, n_parents))
 
     pool.submit(go_on).result()  # in a thread of the pool, so that no more threads work than there are in it
     for future in futures:
         future.result()
+    for h, door in enumerate(doors, n_parents):
+        _put_last(h, door[np.argmin(walk.number[place["behind"][door]])], at, place, around, corner, walk, mesh)
     n, n_places, n_edges = int(counts.n_walked), int(mesh.facet_at[counts.n_walked]), int(walk.edge_at[counts.n_walked])
     sizes = int(counts.n_seen), n_edges, n_edges, n_edges, n, n, n + 1, n_places, n_places
     arrays: list[Any] = list(mesh)
@@ -436,7 +509,7 @@ def _bring_up_to_date(k, now, one, place):
 
 
 @entry_noalloc
-def _walk_layers(root, end, at, place, around, walk, mesh):
+def _walk_layers(root, end, at, place, around, walk, mesh, n_parents):
     """Go on through the facets in the order of their layers, as the four steps of layers.py name them, up to that number.
 
     A facet names those behind its edges, and those opposite to its vertices: the one of the facets around a vertex which is
@@ -451,9 +524,9 @@ def _walk_layers(root, end, at, place, around, walk, mesh):
         first, end_of, n_new = at[g], at[g + 1], 0
         for k in range(first, end_of):
             h = place[k].behind
-            if h >= 0 and number[h] < 0:
+            if 0 <= h < n_parents and number[h] < 0:
                 _name(h, f, place[k].code, -1, at, walk, mesh)
-            n_new += h < 0 or number[h] > f
+            n_new += h < 0 or h >= n_parents or number[h] > f
         walk.edge_at[f + 1] = walk.edge_at[f] + n_new
         for k in range(first, end_of):
             w = place[k].vertex
@@ -466,7 +539,7 @@ def _walk_layers(root, end, at, place, around, walk, mesh):
                 if other >= 0:
                     h ^= other
                     others -= 1
-            if others == 1 and number[h] < 0:
+            if others == 1 and h < n_parents and number[h] < 0:
                 a, b = place[k].code, place[following].code
                 both = a >= 0 and b >= 0
                 _name(h, f, a if both else max(a, b), b if both else max(a, b) ^ 1, at, walk, mesh)
@@ -486,10 +559,10 @@ def _name(h, parent, a, b, at, walk, mesh):
 
 
 @entry_noalloc
-def _put_down(which, at, place, around, corner, walk, mesh):
+def _put_down(which, at, place, around, corner, walk, mesh, n_parents):
     """The corners of some vertices; the vertices of some facets and the edges that they number, also in the facets behind.
 
-    Two facets share at most one edge, so each place is written once.
+    Two facets share at most one edge with the same code, so each place is written once.
     """
     number, edges, vertex, ends = walk.number, mesh.facet_edges, mesh.facet_vertices, mesh.edge_vertices
     for v in range(which[1][0], which[1][1]):
@@ -502,17 +575,49 @@ def _put_down(which, at, place, around, corner, walk, mesh):
             vertex[new + k] = around[place[first + k].vertex].number
         for k in range(size):
             h = place[first + k].behind
-            if h >= 0 and number[h] < f:
+            if 0 <= h < n_parents and number[h] < f:
                 continue
             edges[new + k], mesh.edge_code[e] = e, place[first + k].code
             mesh.edge_facets[e, 0], mesh.edge_facets[e, 1] = f, h
             ends[e, 0], ends[e, 1] = vertex[new + (k - 1 if k > 0 else size - 1)], vertex[new + k]
-            if h >= 0:
+            if 0 <= h < n_parents:
                 mesh.edge_facets[e, 1], there = number[h], mesh.facet_at[number[h]] - at[h]
                 for j in range(at[h], at[h + 1]):
-                    if place[j].behind == g:
+                    if place[j].behind == g and place[j].code == place[first + k].code:
                         edges[there + j] = e
             e += 1
+
+
+@entry_noalloc
+def _put_last(h, door, at, place, around, corner, walk, mesh):
+    """Number a facet all of whose neighbours have numbers, and put it down; it has its partition from behind that place."""
+    n, v = walk.counts[0].n_walked, walk.counts[0].n_seen
+    e, first, new, size = walk.edge_at[n], at[h], mesh.facet_at[n], at[h + 1] - at[h]
+    for j in range(size):  # from the door on
+        w = place[first + (door - first + j) % size].vertex
+        if around[w].number < 0:
+            around[w].number = v
+            for c in range(3):
+                mesh.vertices[v, c] = corner[w, c]
+            v += 1
+        mesh.facet_vertices[new + j] = around[w].number
+    _name(h, walk.number[place[door].behind], place[door].code, -1, at, walk, mesh)
+    for j in range(size):
+        k = first + (door - first + j) % size
+        g, code = place[k].behind, place[k].code
+        if g < 0:
+            mesh.facet_edges[new + j], mesh.edge_code[e] = e, code
+            mesh.edge_facets[e, 0], mesh.edge_facets[e, 1] = n, g
+            mesh.edge_vertices[e, 0] = mesh.facet_vertices[new + (j - 1 if j > 0 else size - 1)]
+            mesh.edge_vertices[e, 1] = mesh.facet_vertices[new + j]
+            e += 1
+            continue
+        there = mesh.facet_at[walk.number[g]] - at[g]
+        for i in range(at[g], at[g + 1]):
+            if place[i].behind == h and place[i].code == code:
+                mesh.facet_edges[new + j] = mesh.facet_edges[there + i]
+                mesh.edge_facets[mesh.facet_edges[there + i], 1] = n
+    walk.counts[0].n_walked, walk.counts[0].n_seen, walk.edge_at[n + 1] = n + 1, v, e
 
 
 @entry

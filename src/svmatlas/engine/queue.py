@@ -127,7 +127,7 @@ def copy_row(source, goal):
 def record_corner(arena, facet, a, b, number):
     """Tell a facet that waits of a corner between two of its edges, in order, once; of an edge alone if these are one."""
     told, k = arena.known_corners, arena.corner_list_head[facet]
-    if k == CLOSED_SINCE:
+    if k <= CLOSED_SINCE:
         return
     n_a, n_b = 0, 0
     while k >= 0:

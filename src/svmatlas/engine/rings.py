@@ -124,7 +124,7 @@ def _neighbours(beyond, places, length):
 
 
 @entry
-def assemble(vertices, at, corner, beyond, event, member_at, members):
+def assemble(vertices, at, corner, beyond, event, plateau, member_at, members):
     """The edges of all facets in order, from the boundaries of their pieces: see Rings."""
     n, size = corner.size, 0
     rings = Rings(
@@ -133,7 +133,7 @@ def assemble(vertices, at, corner, beyond, event, member_at, members):
     )  # fmt: skip
     for g in range(member_at.size - 1):
         pieces = members[member_at[g] : member_at[g + 1]]
-        if pieces.size == 1:
+        if pieces.size == 1 and not plateau[pieces[0]]:
             size = _go_round(at, corner, beyond, event, pieces[0], rings, size)
         else:
             size = _gather(vertices, at, corner, beyond, event, pieces, rings, size)

@@ -166,7 +166,7 @@ def _largest_term(corner, n):
 
 
 @kernel
-def _is_between_tied(t):
+def is_between_tied(t):
     """Is an anchored facet a strip between two tied lines, or bounded by them all around? Then it scales with the jitter."""
     if t.facet.n_margin == t.data.rank - 1:
         return is_anchored(t, t.facet.pencil[0]) and is_anchored(t, t.facet.pencil[1])
@@ -206,7 +206,7 @@ STEEP = 2.0**10
 def is_tie(t):
     """Does the facet just closed owe its extent to the jitter: 1 or 0, or UNKNOWN if only exact arithmetic can tell?"""
     suspect = is_suspect(t.edges.corner, t.polygon.n_corners, THIN)
-    if t.facet.anchor_axis >= 0 and _is_between_tied(t) and (suspect or is_steep(t)):
+    if t.facet.anchor_axis >= 0 and is_between_tied(t) and (suspect or is_steep(t)):
         return 1
     if not suspect:
         return 0

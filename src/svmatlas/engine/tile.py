@@ -23,6 +23,7 @@ import numpy.typing as npt
 from svmatlas.engine.arena import (
     CROWD,
     LIKELY,
+    POSITIVES,
     TIE,
     facet_of,
     full_state,
@@ -138,6 +139,7 @@ class Engine:
 
     def __init__(self, data: Data, words: Words, betas: bool = False) -> None:
         self.data = data
+        self.plateaus = np.zeros(2, dtype=bool)  # which are left out, of the positives and of the negatives (plateaus.py)
         self.wide = widen(data)
         self.words = words
         self.betas = betas  # are the weights at the corners wanted?
@@ -218,6 +220,7 @@ class _Work:
         plant_start(engine.wide, self.arena, start, self.which, key_of(start, engine.words))
         enter(self.arena.table_key, self.arena.table_value, self.arena.key[:1])
         self.arena.counts[0].layered = max_facets < np.inf  # these are the first facets then
+        self.arena.plateau[:] = engine.plateaus & (max_facets == np.inf)
         self.hints = np.empty(CROWD, HINT)
         self.answers, self.asked = np.empty((0, 5), dtype=np.intp), -1  # all answers, and the facet that they are for
         self.pace = Pace(engine.pace, CHUNK)
@@ -277,11 +280,14 @@ class _Work:
     def _sharpen(self) -> None:
         """Corners of closed facets that double-double does not know well, from exact arithmetic.
 
-        Ties, and likely ones, are left as they are: nobody sees their corners.
+        Ties, likely ones, and what is left out are left as they are: nobody sees their corners.
         """
         arena, done = self.arena, int(self.arena.counts[0].n_done)
         new = slice(self.n_sharp, done)
-        coarse = self.n_sharp + np.flatnonzero(arena.coarse[new] & (arena.kind[new] != TIE) & (arena.kind[new] != LIKELY))
+        seen = (arena.kind[new] != TIE) & (arena.kind[new] != LIKELY)
+        for kind in np.flatnonzero(arena.plateau):
+            seen &= arena.kind[new] != POSITIVES + kind
+        coarse = self.n_sharp + np.flatnonzero(arena.coarse[new] & seen)
         if coarse.size > 0:
             problem = self.engine.exact_in(self.region, self.limit)
             states = states_of(arena.order[coarse], arena.parent, arena.flips, self.start[self.which])
@@ -305,7 +311,7 @@ class _Work:
             arena.corner[mine] = np.where(known, 0.0, np.maximum(corners, 0.0))
         if engine.betas and outcome == CLOSED and not self._mend():
             outcome = PAUSED
-        told = tidy(arena, self.words, self.which, self.region.name, engine.data.rows.shape[1])
+        told = tidy(arena, self.words, self.which, self.region.name, engine.data.rows.shape[1], engine.data.rank)
         engine.blocks[get_ident()] = arena.block
         if self.which.size == self.start.size:
             engine.spaces[get_ident()] = self.space

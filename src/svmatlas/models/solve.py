@@ -20,7 +20,7 @@ import numpy.typing as npt
 from svmatlas.data.features import lift
 from svmatlas.engine.exact import ExactFacet, ExactProblem
 from svmatlas.engine.maps import affine_maps
-from svmatlas.engine.workspace import INSIDE, Data, L, P, Q, Region
+from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, P, Q, Region
 from svmatlas.models.gap import beyond_rounding, relative_gap
 from svmatlas.support.stopping import NEVER, Limit
 
@@ -61,6 +61,14 @@ def solve(data: Data, region: Region, states: States, c: Floats) -> Solution:
     parts = [slice(k, k + CHUNK) for k in range(0, max(len(c), 1), CHUNK)]
     solutions = [_solve(data, states[part], c[part], *_evaluate(data, region, states[part], c[part])) for part in parts]
     return Solution(*(np.concatenate(arrays) for arrays in zip(*solutions, strict=True)))
+
+
+def solve_on_plateau(data: Data, region: Region, states: States, c: Floats, beside: States, at: Floats) -> Solution:
+    """Solutions on plateaus (plateaus.py): beta is that of the partition, alpha that of another one at smaller costs."""
+    _, beta = _evaluate(data, region, states, c)
+    held = np.where(beside == INSIDE, data.weight * at[:, data.axis], _evaluate(data, region, beside, at)[0])
+    plateau = data.axis[np.argmax(states == MARGIN, axis=1)]  # the class that M is all of
+    return _solve(data, np.where(data.axis == plateau[:, None], MARGIN, INSIDE), c, held, beta)
 
 
 def is_doubtful(solution: Solution, c: Floats) -> npt.NDArray[np.bool_]:

@@ -209,8 +209,8 @@ def _certify_selection(path: Any, X: Any, y: Any, weight: Any, progress: Any, n_
 
 
 def _check_pieces(stored: Map) -> list[str]:
-    """The pieces tile the region, too; those without area may have any shape."""
-    flat = stored.arrays["canonical.facet"] < 0
+    """The pieces tile the region, too; those without area, and plateaus, may have any shape."""
+    flat = (stored.arrays["canonical.facet"] < 0) | stored.plateaus()
     found = check_tiling(stored.mesh("split"), make_region(stored), stored.parameters["complete"], flat)
     return [f"among the pieces: {fault}" for fault in found.faults]
 

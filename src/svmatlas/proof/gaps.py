@@ -40,19 +40,21 @@ class Bounds(NamedTuple):
 def facets_of(stored: Map, partitions: Partitions) -> Subject:
     """The facets of the data; where nothing is tied they are the pieces that were explored."""
     mesh, n = stored.facets, stored.facets.n_facets
+    plateau = stored.plateaus()
     if not stored.tied:
-        return Subject(mesh, partitions.of_pieces, np.arange(n), np.arange(n), np.arange(n + 1))
+        return Subject(mesh, partitions.of_pieces, np.arange(n), np.arange(n), np.arange(n + 1), plateau)
     facet = stored.arrays["canonical.facet"]
     order = np.argsort(facet, kind="stable")
     at = np.searchsorted(facet[order], np.arange(n + 1))
-    return Subject(mesh, partitions.of_facets, stored.arrays["canonical.piece"].astype(np.intp), order, at)
+    piece = stored.arrays["canonical.piece"].astype(np.intp)
+    return Subject(mesh, partitions.of_facets, piece, order, at, plateau[piece])
 
 
 class Prover:
     """Bounds the gap of facets, block by block; nothing in it changes."""
 
     def __init__(self, subject: Subject, partitions: Partitions, points: Points, lines: list[Vector]) -> None:
-        self.mesh, self.states_of, self.piece, _, self.member_at = subject
+        self.mesh, self.states_of, self.piece, _, self.member_at, self.plateau = subject
         self.pieces_of = partitions.of_pieces
         self.solver = RowModels(points) if points.rows is not None else GramModels(points)
         self.single = Single(subject, partitions, points, self.solver, lines)
@@ -63,7 +65,7 @@ class Prover:
         """Bounds for some facets."""
         n, (facet, place) = facets.size, self._places(facets)
         found = Bounds(np.full(n, np.inf), np.full(n, -1), np.zeros(n), np.full(n, np.inf))
-        hard = self.member_at[facets + 1] - self.member_at[facets] > 1
+        hard = (self.member_at[facets + 1] - self.member_at[facets] > 1) | self.plateau[facets]
         hard[facet[self.is_far[self.mesh.facet_vertices[place]]]] = True
         easy = np.flatnonzero(~hard)
         if easy.size:

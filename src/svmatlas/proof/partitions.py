@@ -30,9 +30,13 @@ class Partitions:
     def __init__(self, stored: Map) -> None:
         self.stored = stored
         self.n_points = stored.arrays["split.start"].size
-        self.faults = _check_parents(stored.mesh("split"), "piece" if stored.tied else "facet")
+        plateau = stored.plateaus()
+        n_last = int(np.sum(plateau))
+        self.faults = _check_parents(stored.mesh("split"), "piece" if stored.tied else "facet", n_last)
+        if n_last > 0 and not (stored.tied and plateau[-n_last:].all()):
+            self.faults.append("plateaus are not the last pieces")
         if stored.tied:
-            self.faults += _check_parents(stored.facets, "facet")
+            self.faults += _check_parents(stored.facets, "facet", 0)
         codes = stored.arrays["split.flips"]
         if codes.shape != (stored.mesh("split").n_facets, 2) or codes.min() < -1 or codes.max() >= 2 * self.n_points:
             self.faults.append("flips name points that there are not")
@@ -71,12 +75,13 @@ class Partitions:
         return states
 
 
-def _check_parents(mesh: Mesh, name: str) -> list[str]:
-    """Each facet but the first has one of the layer before as its parent."""
+def _check_parents(mesh: Mesh, name: str, n_last: int) -> list[str]:
+    """Each facet but the first has one of the layer before as its parent. The last ones may be of any layer."""
     layer, parent = mesh.facet_layer, mesh.facet_parent
     numbers = np.arange(layer.size)
     wrong = np.where(numbers == 0, (layer != 0) | (parent != -1), (parent < 0) | (parent >= numbers))
-    wrong[1:] |= (np.diff(layer) < 0) | (layer[1:] != layer[np.clip(parent[1:], 0, layer.size - 1)] + 1)
+    in_order = numbers[1:] < layer.size - n_last
+    wrong[1:] |= (in_order & (np.diff(layer) < 0)) | (layer[1:] != layer[np.clip(parent[1:], 0, layer.size - 1)] + 1)
     faults = [f"{name} {f} is not in the layer after that of its parent" for f in np.flatnonzero(wrong)[:MOST_NAMED]]
     if faults or mesh.facet_vertices.max() >= len(mesh.vertices):
         return faults
@@ -130,8 +135,9 @@ def check_events(partitions: Partitions) -> list[str]:
 
 
 def _check_steps(partitions: Partitions, mesh: Mesh, name: str) -> list[str]:
-    """Two pieces beside an edge differ by its code alone."""
-    inner = np.flatnonzero(np.all(mesh.edge_facets >= 0, axis=1))
+    """Two pieces beside an edge differ by its code alone, unless one is a plateau."""
+    plateau = partitions.stored.plateaus()
+    inner = np.flatnonzero(np.all(mesh.edge_facets >= 0, axis=1) & ~np.any(plateau[mesh.edge_facets], axis=1))
     faults = []
     for k in range(0, inner.size, EDGES):
         edges = inner[k : k + EDGES]

@@ -15,6 +15,9 @@ Array = npt.NDArray[Any]
 
 MAGIC, FORMAT, PREFIX = b"SVMATLAS", 3, 48
 
+PLATEAU = 7
+"""Kinds of pieces from this on are plateaus."""
+
 MESH = (
     "vertices", "edge_code", "edge_facets", "edge_vertices", "facet_layer", "facet_parent", "facet_at", "facet_edges",
     "facet_vertices",
@@ -70,6 +73,11 @@ class Map(NamedTuple):
     def tied(self) -> bool:
         """Whether the facets of the data are others than the pieces that were explored."""
         return "mesh.vertices" in self.arrays
+
+    def plateaus(self) -> npt.NDArray[np.bool_]:
+        """Which pieces are plateaus: see docs/format.md."""
+        found: npt.NDArray[np.bool_] = self.arrays["split.kind"] >= PLATEAU
+        return found
 
     def mesh(self, name: str) -> Mesh:
         """The mesh of pieces, "split", or that of facets, "mesh"."""

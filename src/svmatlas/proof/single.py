@@ -4,6 +4,10 @@
    point with a cost there is inside the margin: then the classes that these costs are of are separated.
 2. The same in exact arithmetic (exact.py).
 3. Where neither leads to infinity: of the part of the facet with costs up to a limit, its edges cut there.
+
+A plateau, where all points of one class are on the margin and all others inside, has no dual variables of its own. From costs
+on it the cost of the class is made less, until a facet beside it is met. The weights there, lifted so that no point of the
+class lacks anything, and the dual variables have the same gap on the plateau: only the bounds of the class have grown.
 """
 
 from __future__ import annotations
@@ -67,6 +71,7 @@ class Subject(NamedTuple):
     piece: Ints  # (F,) one piece of each facet
     members: Ints  # pieces by facets,
     member_at: Ints  # (F + 1,) and where those of each facet begin
+    plateau: npt.NDArray[np.bool_]  # (F,) facets that are plateaus
 
 
 class Found(NamedTuple):
@@ -100,7 +105,7 @@ class Single:
     def __init__(
         self, subject: Subject, partitions: Partitions, points: Points, solver: RowModels | GramModels, lines: list[Vector]
     ) -> None:
-        self.mesh, self.states_of, _, self.members, self.member_at = subject
+        self.mesh, self.states_of, _, self.members, self.member_at, self.plateau = subject
         self.pieces_of, self.points, self.solver, self.lines = partitions.of_pieces, points, solver, lines
         self.limits = limits_of(points)
 
@@ -113,12 +118,38 @@ class Single:
         """The least bound that is found for one facet."""
         places = np.arange(self.mesh.facet_at[f], self.mesh.facet_at[f + 1])
         vertex, code = self.mesh.facet_vertices[places], self.mesh.edge_code[self.mesh.facet_edges[places]]
-        c = self.mesh.vertices[vertex]
-        state, states = (
-            self.states_of(np.array([f]))[0],
-            self.pieces_of(self.members[self.member_at[f] : self.member_at[f + 1]]),
-        )
-        found, corners = Found(np.inf, int(vertex[0]), 0.0, np.inf), _corners(c, code)
+        state = self.states_of(np.array([f]))[0]
+        if self.plateau[f]:
+            return self._bound_plateau(f, state, vertex, code)
+        return self._bound_hull(state, self._pieces_in(f), vertex, _corners(self.mesh.vertices[vertex], code))
+
+    def _pieces_in(self, f: int) -> States:
+        """Partitions of the pieces of a facet."""
+        return self.pieces_of(self.members[self.member_at[f] : self.member_at[f + 1]])
+
+    def _bound_plateau(self, f: int, state: States, vertex: Ints, code: Ints) -> Found:
+        """The worst bound on the edges of a plateau that have a facet behind them, from its dual variables."""
+        margin, positive = state == MARGIN, self.points.positive
+        whole = [np.array_equal(margin, own) and np.all(state[~own] == INSIDE) for own in (positive, ~positive)]
+        worst = Found(0.0 if any(whole) else np.inf, int(vertex[0]), 0.0, np.inf)
+        edges = self.mesh.facet_edges[self.mesh.facet_at[f] : self.mesh.facet_at[f + 1]]
+        beside = self.mesh.edge_facets[edges].sum(axis=1) - f
+        axis = 0 if whole[0] else 1
+        for j in np.flatnonzero((self.mesh.edge_facets[edges] >= 0).all(axis=1)).tolist():
+            ends = self.mesh.vertices[vertex[[j - 1, j]]]
+            near = np.flatnonzero(
+                (ends[:, 2] > 0) | (ends[:, 1 - axis] > 0)
+            )  # else only the cost of the class is infinite there
+            corners = [Corner(ends[n], (int(code[j]),), n) for n in near.tolist()]
+            found = self._bound_hull(state, self._pieces_in(int(beside[j])), vertex[[j - 1, j]], corners)
+            limit = min(worst.limit, found.limit)
+            worst = max(worst, found, key=lambda each: (not each.is_good(FINE), each.gap))._replace(limit=limit)
+        return worst
+
+    def _bound_hull(self, state: States, states: States, vertex: Ints, corners: list[Corner]) -> Found:
+        """The least bound that is found for the hull of some corners, from the dual variables of some pieces."""
+        c = np.array([corner.c for corner in corners])
+        found = Found(np.inf, int(vertex[0]), 0.0, np.inf)
         if all(self._is_separated(state, x) for x in c[c[:, 2] == 0]):
             found = self._rounded(state, states, vertex, corners)
         if not found.is_good(ENOUGH):

@@ -234,14 +234,17 @@ def _alpha(atlas: Atlas, chosen: Ints) -> dict[str, npt.NDArray[Any]]:
 
 
 def _alpha_at(atlas: Atlas, c: Floats) -> Floats:
-    """Dual variables (n, N) times l at homogeneous costs (n, 3) of vertices; at infinity those of a piece there."""
+    """Dual variables (n, N) times l at homogeneous costs (n, 3) of vertices; at infinity those of a piece there, or zero."""
     data = atlas._problem.data
     bound, finite = data.weight * c[:, data.axis], c[:, L] > 0
     alpha: Floats = np.empty_like(bound)
     alpha[finite] = atlas._solve(c[finite]).share * bound[finite]
     for k in np.flatnonzero(~finite):
-        maps, _ = solution_maps(data, atlas._region, atlas._split_states(atlas._locator(c[k : k + 1]))[0])
-        alpha[k] = np.clip(c[k] @ maps, 0.0, bound[k])
+        piece = atlas._locator.beside_at_infinity(c[k])
+        alpha[k] = 0.0
+        if piece >= 0:
+            maps, _ = solution_maps(data, atlas._region, atlas._split_states(np.array([piece]))[0])
+            alpha[k] = np.clip(c[k] @ maps, 0.0, bound[k])
     return alpha
 
 

@@ -96,25 +96,26 @@ def _margins(atlas: Atlas, facets: Ints, p: Floats, q: Floats) -> Floats:
     return np.asarray(beta @ atlas._problem.data.columns)
 
 
-def _pieces(atlas: Atlas, facets: Ints, c: Floats) -> Ints:
-    """The pieces that hold homogeneous costs in facets: alpha is affine in each of them."""
+def _pieces(atlas: Atlas, facets: Ints, c: Floats) -> tuple[Ints, Floats]:
+    """Pieces, in each of which alpha is affine, for homogeneous costs in facets; and costs where they have the alpha there."""
     pieces = atlas._canonical.piece[facets].astype(np.intp)
     cut = atlas._canonical.is_cut[facets]
     held = atlas._locator(c[cut])
     pieces[cut] = np.where(held == NOWHERE, pieces[cut], held)
-    return pieces
+    return atlas._locator.slide(pieces, c)
 
 
 def alpha_shares(atlas: Atlas, rows: Sequence[int], facets: Ints, p: Floats, q: Floats) -> Floats:
     """Alpha of some rows as a share of its bound (n, len(rows)) at costs in facets."""
     problem, c = atlas._problem, atlas._problem.homogeneous(p, q)
-    seen, inverse = np.unique(_pieces(atlas, facets, c), return_inverse=True)
+    pieces, at = _pieces(atlas, facets, c)
+    seen, inverse = np.unique(pieces, return_inverse=True)
     point = problem.point[rows]
     states = atlas._split_states(seen)[inverse][:, point]
-    alpha = np.einsum("kci,kc->ki", _maps(atlas, seen)[0][:, :, point][inverse], c)
-    bound = problem.data.weight[point] * c[:, problem.data.axis[point]]
-    share = np.clip(alpha / bound, 0, 1)
-    share = np.where(states == MARGIN, share, states == INSIDE)
+    alpha = np.einsum("kci,kc->ki", _maps(atlas, seen)[0][:, :, point][inverse], at)
+    axis = problem.data.axis[point]
+    share = np.clip(alpha / (problem.data.weight[point] * at[:, axis]), 0, 1)
+    share = np.where(states == MARGIN, share, states == INSIDE) * (at[:, axis] / c[:, axis])
     return np.where(point == ZERO, 1.0, np.where(point == DROPPED, 0.0, share))
 
 

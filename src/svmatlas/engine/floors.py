@@ -1,0 +1,71 @@
+"""Where alpha is found for costs on a plateau (plateaus.py): at the least cost of its class, the other cost being the same."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from svmatlas.engine.mesh import Mesh
+from svmatlas.engine.workspace import Floats, Ints, L
+
+
+class Floor(NamedTuple):
+    """The least cost of its class on a plateau, for each value of the other cost: the edges with a piece behind them."""
+
+    piece: int  # the plateau
+    axis: int  # of the cost of its class
+    low: Floats  # (n,) the least other cost on each edge, in ascending order
+    high: Floats  # (n,) the largest other cost on this edge and all before
+    first: Floats  # (n, 3) its ends
+    last: Floats
+    beside: Ints  # (n,) the piece behind it
+
+    def least(self, points: Floats) -> tuple[Floats, Ints]:
+        """The least cost at homogeneous costs (n, 3), inf where no such cost is on the plateau; and the piece beside it."""
+        least, beside = np.full(len(points), np.inf), np.full(len(points), -1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            other = points[:, 1 - self.axis] / points[:, L]
+        begin, end = np.searchsorted(self.high, other, side="left"), np.searchsorted(self.low, other, side="right")
+        for step in range(int(np.max(end - begin, initial=0))):
+            which = np.flatnonzero(begin + step < end)
+            cost, k = self._cost_on(begin[which] + step, points[which]), begin[which] + step
+            lower = cost < least[which]
+            least[which[lower]], beside[which[lower]] = cost[lower], self.beside[k[lower]]
+        return least, beside
+
+    def _cost_on(self, edges: Ints, points: Floats) -> Floats:
+        """The cost on edges, at the other cost of points; inf where they have none."""
+        a, b, other = self.first[edges], self.last[edges], 1 - self.axis
+        x, y = (v[:, other] * points[:, L] - v[:, L] * points[:, other] for v in (a, b))
+        meet = np.abs(y)[:, None] * a + np.abs(x)[:, None] * b  # where the edge has this other cost
+        there = (x * y <= 0) & (meet[:, L] > 0)
+        cost: Floats = np.divide(meet[:, self.axis], meet[:, L], out=np.full(len(edges), np.inf), where=there)
+        return cost
+
+    def beside_at_infinity(self, point: Floats) -> int:
+        """The piece beside the plateau at homogeneous costs (3,) with l = 0; -1 if the plateau is all that is there."""
+        for ends in (self.first, self.last):
+            there = np.flatnonzero((ends[:, L] == 0) & (ends[:, 1 - self.axis] > 0))
+            if there.size > 0 and point[1 - self.axis] > 0:
+                ratio = ends[there, self.axis] / ends[there, 1 - self.axis]
+                return int(self.beside[there[np.argmin(np.abs(ratio - point[self.axis] / point[1 - self.axis]))]])
+        return -1
+
+
+def make_floor(mesh: Mesh, piece: int, axis: int) -> Floor:
+    """The floor of a plateau, a facet of a mesh."""
+    place = slice(mesh.facet_at[piece], mesh.facet_at[piece + 1])
+    edges, last = mesh.facet_edges[place], mesh.facet_vertices[place]
+    beside = mesh.edge_facets[edges].sum(axis=1) - piece
+    inner = np.flatnonzero(beside >= 0)
+    a, b = mesh.vertices[np.roll(last, 1)[inner]], mesh.vertices[last[inner]]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ends = a[:, 1 - axis] / a[:, L], b[:, 1 - axis] / b[:, L]  # not a number where the cost of the class alone is infinite
+    low, high = np.fmin(*ends) * (1.0 - SLACK), np.fmax(*ends) * (1.0 + SLACK)
+    order = np.argsort(low, kind="stable")
+    return Floor(piece, axis, low[order], np.maximum.accumulate(high[order]), a[order], b[order], beside[inner][order])
+
+
+SLACK = 2.0**-50
+"""Relative rounding of other costs at the ends of edges."""
