@@ -352,7 +352,7 @@ def test_pieces_around_a_point_hold_it(name):
         assert np.all(locator.facet[ties] < 0)
         assert np.unique(np.concatenate([near, ties])).size == near.size + ties.size
         _, depth = locate._try_some(mesh.vertices, mesh.facet_at, mesh.facet_vertices, near, c)
-        assert depth >= -locate.SLACK
+        assert depth >= -locate.SLACK or locator._on_plateaus(c[None])[0] in near
 
 
 def test_a_hole_between_a_point_and_its_start_is_gone_around():

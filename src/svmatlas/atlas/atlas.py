@@ -23,7 +23,7 @@ from svmatlas.engine.locate import NOWHERE, Locator
 from svmatlas.engine.mesh import Mesh
 from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, P, Q, Region
 from svmatlas.models.gap import user_gaps, warn_if_inaccurate
-from svmatlas.models.limits import LimitSolution, first_limit, way_to
+from svmatlas.models.limits import LimitSolution, Way, first_limit, way_to
 from svmatlas.models.solve import (
     ALARM,
     Solution,
@@ -49,6 +49,12 @@ Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 SEARCHED = 512
 """Pieces nearby that are tried then."""
+
+LARGE = 3
+"""Number of the stop on the way to infinite costs where solutions on plateaus are taken: 2^32 units."""
+
+ENDLESS = 2.0**-30
+"""Dual variables with a larger share of their bounds there are infinite in the limit."""
 
 LOST = 1e-9
 """Relative duality gap beyond which costs are taken to lie outside the explored part of a partial atlas: rounding and bad
@@ -464,7 +470,7 @@ class Atlas(Views):
     def _far(self, p: float, q: float) -> LimitSolution:
         """The solution at costs of which one or both are infinite."""
         way = way_to(p, q, self._problem.cost_exponent)
-        limit = first_limit(self._problem.data, self._region, self._along(way.stops), way)
+        limit = self._limit_on_plateau(way) or first_limit(self._problem.data, self._region, self._along(way.stops), way)
         if limit is None or (not self.complete and limit.violation > LOST):
             raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
         gap = max(limit.violation, self._gap_on_the_way(limit.facet, way.stops))
@@ -487,15 +493,25 @@ class Atlas(Views):
     def _along(self, stops: Floats) -> Iterator[tuple[int, npt.NDArray[np.int8]]]:
         """The pieces at some homogeneous costs with their partitions, each once, then those nearby, in the end ties."""
         seen, locator = {NOWHERE}, self._locator
-        plateau, held = self._canonical.split.plateau, locator(stops)
-        for f, stop in zip(held.tolist(), stops, strict=True):
-            if f != NOWHERE and plateau[f]:
-                yield f, self._state_at(stop)
-        for pieces in chain([held], map(locator.near, stops), map(locator.near_ties, stops)):
+        for pieces in chain([locator(stops)], map(locator.near, stops), map(locator.near_ties, stops)):
             for f in pieces.tolist():
                 if f not in seen:
                     seen.add(f)
                     yield f, self._split_states(np.array([f]))[0]
+
+    def _limit_on_plateau(self, way: Way) -> LimitSolution | None:
+        """The limit if the way leads along a plateau, whose solutions do not depend on the cost of its class; else None."""
+        data, stop = self._problem.data, way.stops[LARGE : LARGE + 1]
+        pieces = self._locator(way.stops)
+        if pieces[-1] == NOWHERE or not self._canonical.split.plateau[pieces[-1]] or pieces[LARGE] != pieces[-1]:
+            return None
+        solution, _ = self._solve_in(pieces[LARGE : LARGE + 1], stop)
+        share, grows = solution.share[0], (way.direction > 0)[data.axis]
+        bound = data.weight * np.where(grows, np.inf, way.rest[data.axis])
+        held = share * data.weight * stop[0, data.axis] / stop[0, 2]
+        endless = grows & np.where(solution.lossless[0], way.direction.sum() > 1, True) & (share > ENDLESS)
+        alpha = np.where(endless, np.inf, np.minimum(held, bound))
+        return LimitSolution(alpha, solution.beta[0], solution.lossless[0], float(solution.gap[0]), int(pieces[-1]))
 
     def _state_at(self, point: Floats) -> npt.NDArray[np.int8]:
         """The partition of the jittered data at homogeneous costs, by a walk to there."""
