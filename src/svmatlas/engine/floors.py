@@ -11,7 +11,7 @@ from svmatlas.engine.workspace import Floats, Ints, L
 
 
 class Floor(NamedTuple):
-    """The least cost of its class on a plateau, for each value of the other cost: the edges with a piece behind them."""
+    """The least cost of its class on a plateau, for each value of the other cost: the edges with a facet behind them."""
 
     piece: int  # the plateau
     axis: int  # of the cost of its class
@@ -20,6 +20,12 @@ class Floor(NamedTuple):
     first: Floats  # (n, 3) its ends
     last: Floats
     beside: Ints  # (n,) the piece behind it
+
+    def within(self, points: Floats) -> Floats:
+        """Homogeneous costs, with another cost that is beyond the ends of the floor, if only by the jitter, put there."""
+        moved, other = points.copy(), 1 - self.axis
+        moved[:, other] = np.clip(points[:, other], self.low[0] * points[:, L], self.high[-1] * points[:, L])
+        return moved
 
     def least(self, points: Floats) -> tuple[Floats, Ints]:
         """The least cost at homogeneous costs (n, 3), inf where no such cost is on the plateau; and the piece beside it."""

@@ -191,7 +191,9 @@ class Locator:
         self.facet = canonical.facet
         self.true = np.flatnonzero(self.facet >= 0)
         plateaus = np.flatnonzero(canonical.split.plateau)
-        self.floors = [make_floor(self.mesh, int(f), int(canonical.split.kind[f] - POSITIVE_PLATEAU)) for f in plateaus]
+        axes = (canonical.split.kind[plateaus] - POSITIVE_PLATEAU).tolist()
+        self.floors = [make_floor(self.mesh, f, axis) for f, axis in zip(plateaus.tolist(), axes, strict=True)]
+        self.true_floors = [make_floor(canonical.mesh, int(self.facet[floor.piece]), floor.axis) for floor in self.floors]
         self.starts = self.true[:: -(-self.true.size // SETTINGS.locate_starts) or 1]
         self.coarse = cKDTree(_flatten(_middles(self.mesh, self.starts)))
 
@@ -215,10 +217,11 @@ class Locator:
         beside, at = pieces.copy(), points.copy()
         for floor in self.floors:
             own = np.flatnonzero(pieces == floor.piece)
-            least, there = floor.least(points[own])
-            beside[own] = np.where(there >= 0, there, pieces[own])
             with np.errstate(invalid="ignore"):
+                at[own] = floor.within(points[own])
+                least, there = floor.least(at[own])
                 at[own, floor.axis] = np.fmin(points[own, floor.axis], least * points[own, L])
+            beside[own] = np.where(there >= 0, there, pieces[own])
         return beside, at
 
     def beside_at_infinity(self, point: Floats) -> int:
@@ -230,12 +233,14 @@ class Locator:
         return piece
 
     def _on_plateaus(self, points: Floats) -> Ints:
-        """The plateaus that hold some points, NOWHERE if there is none. Jitter bends them: no walk is to be trusted there."""
+        """The plateaus that hold some points, without jitter; NOWHERE if there is none. Jitter bends them: no walk is to be
+        trusted there.
+        """
         found = np.full(len(points), NOWHERE)
-        for floor in self.floors:
+        for floor, piece in zip(self.true_floors, [floor.piece for floor in self.floors], strict=True):
             least, _ = floor.least(points)
             with np.errstate(invalid="ignore"):
-                found[least * points[:, L] * (1.0 - ROUNDING) <= points[:, floor.axis]] = floor.piece
+                found[least * points[:, L] * (1.0 - ROUNDING) <= points[:, floor.axis]] = piece
         return found
 
     def near(self, point: Floats, count: int = 64) -> Ints:
