@@ -21,7 +21,7 @@ from svmatlas.engine.canonical import unite
 from svmatlas.engine.mesh import Joiner
 from svmatlas.engine.plateaus import UnclosedError
 from svmatlas.engine.tie_test import THIN
-from svmatlas.engine.tile import Facets
+from svmatlas.engine.tile import EngineError, Facets
 from svmatlas.engine.workspace import INSIDE, P
 from svmatlas.models.gap import warn_of_accuracy
 from svmatlas.models.walk import state_at
@@ -163,9 +163,8 @@ def explore(
             limit.answered = True
             return stored
         run = _Run(problem, bounds, start, n_jobs, most, progress)
-        atlas = run.map(limit, leave_out=True) or run.map(limit, leave_out=False)
+        atlas = run.map(limit)
         limit.answered = True
-    assert atlas is not None
     _warn_of_region(atlas)
     return atlas
 
@@ -180,12 +179,19 @@ class _Run(NamedTuple):
     most: float
     progress: bool
 
-    def map(self, limit: Limit, leave_out: bool) -> Atlas | None:
-        """Explore, and leave out plateaus (plateaus.py) if that is wanted and possible; None if they had to be explored."""
-        problem, bounds, elsewhere = self.problem, self.bounds, self.most == np.inf and is_elsewhere()
+    def map(self, limit: Limit) -> Atlas:
+        """Explore; without plateaus (plateaus.py), if nothing speaks against it."""
+        if self.most == np.inf and not is_elsewhere():
+            with suppress(UnclosedError, EngineError):
+                return self._map(limit, leave_out=True)
+        return self._map(limit, leave_out=False)
+
+    def _map(self, limit: Limit, leave_out: bool) -> Atlas:
+        """Explore, with plateaus or without."""
+        problem, bounds = self.problem, self.bounds
         state, jobs = first_state(problem, bounds, self.start, limit), count_jobs(self.n_jobs)
         surveyor = Surveyor(problem, bounds)
-        if leave_out and self.most == np.inf and not elsewhere:
+        if leave_out:
             surveyor.leave_out_plateaus()
         place = self.start or (bounds[0][0], bounds[1][0])
         if self.most == np.inf:
@@ -194,7 +200,7 @@ class _Run(NamedTuple):
         survey = limit.within(SURVEY_SHARE * limit.left)
         found = (
             survey_elsewhere(surveyor, self.n_jobs, survey)
-            if elsewhere
+            if self.most == np.inf and is_elsewhere()
             else surveyor.survey(state, place, jobs, self.most, survey, _as_it_is)
         )
         with _bar(self.progress) as show:
@@ -202,10 +208,9 @@ class _Run(NamedTuple):
                 joiner.add(facets)
                 show(facets, surveyor)
         surveyor.engine.blocks.clear()
-        with make_pool(jobs) as pool, suppress(UnclosedError):
+        with make_pool(jobs) as pool:
             canonical = unite(joiner, pool, NEVER if surveyor.complete else Limit(GRACE))
-            return Atlas(problem, bounds, canonical, surveyor.complete, surveyor.engine.counts)
-        return None
+        return Atlas(problem, bounds, canonical, surveyor.complete, surveyor.engine.counts)
 
 
 def _as_it_is(tile: Bounds, facets: Facets) -> Facets:
