@@ -158,6 +158,15 @@ def cut_finely(patch, events=4, many=8):
         patch.setattr(SETTINGS, name, value)
 
 
+ALL = 2**40
+"""With any number of facets asked for the engine visits all pieces, layer after layer, those of plateaus, too."""
+
+
+def explore_pieces(X, y, **options):
+    """The map with all pieces of the map of the jittered data, which rays go through: no plateau is left out."""
+    return svmatlas.explore(X, y, max_facets=ALL, **options)
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # One map against others of the same data
 

@@ -9,10 +9,7 @@ from scipy.optimize import linprog
 import svmatlas
 from svmatlas.engine.plateaus import UnclosedError, find_plateaus
 from tests import cases
-
-ALL = 2**40
-"""With any number of facets asked for the engine visits all pieces, layer after layer."""
-
+from tests.facts import explore_pieces
 
 def mixed(seed, n=60, d=3):
     """A table with a binary and a five-valued column, and few positives."""
@@ -50,7 +47,7 @@ def plateaus_of(atlas):
 def test_the_map_is_that_of_all_pieces(name):
     X, y, options = TABLES[name]()
     atlas = svmatlas.explore(X, y, **options)
-    whole = svmatlas.explore(X, y, max_facets=ALL, **options)
+    whole = explore_pieces(X, y, **options)
     assert whole.complete
     assert plateaus_of(atlas)
     assert not plateaus_of(whole)
@@ -164,7 +161,7 @@ def test_a_plateau_that_is_not_enclosed_is_explored(monkeypatch):
     def fail(*arguments):
         raise UnclosedError
 
-    monkeypatch.setattr("svmatlas.engine.mesh.find_ring", fail)
+    monkeypatch.setattr("svmatlas.engine.mesh.find_rings", fail)
     atlas = svmatlas.explore(X, y)
     assert not plateaus_of(atlas)
     assert np.array_equal(atlas.facet_vertices, expected.facet_vertices)

@@ -16,6 +16,7 @@ from svmatlas.paths.ray import state_at
 from svmatlas.support.settings import SETTINGS
 from tests import cases, reference
 from tests.conftest import relative_gap
+from tests.facts import explore_pieces
 
 X = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, -1.0], [0.5, 0.25], [3.0, 1.0]])
 Y = np.array([0, 1, 0, 1, 1])
@@ -53,7 +54,7 @@ def forty():
 
 @functools.cache
 def with_atlas(case):
-    return *case(), svmatlas.explore(*case())
+    return *case(), explore_pieces(*case())
 
 
 def letters(partition, n):
@@ -268,7 +269,8 @@ def test_following_the_points_nearby_changes_nothing(ratio, decimals, monkeypatc
 
 
 def test_state_at_is_the_piece_of_the_atlas(small):
-    A, y, atlas = small
+    A, y, _ = small
+    atlas = explore_pieces(A, y)
     problem = make_problem(A, y, 1.0, None, 0)
     rng = np.random.default_rng(0)
     for p, q in 10 ** rng.uniform(-3, 3, (50, 2)):

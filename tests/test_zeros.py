@@ -22,6 +22,7 @@ from svmatlas.engine.polygon import close_facet
 from svmatlas.engine.workspace import HINT, INSIDE, MARGIN, OUTSIDE, make_space, make_task
 from svmatlas.engine.zeros import UNKNOWN, line_words, sign_of_jitter, solve_words, vanishes
 from tests import cases
+from tests.facts import explore_pieces
 
 P = 2**61 - 1
 
@@ -110,7 +111,7 @@ def some_pieces(atlas, count):
 @pytest.mark.parametrize("make", [cases.binary, cases.one_hot, cases.lattice, cases.both_labels])
 def test_signs_are_those_of_integers(make):
     """Where a sign is zero without jitter, that of what is left is found, in most cases, and never another one."""
-    atlas, outcomes = svmatlas.explore(*make()), Counter()
+    atlas, outcomes = explore_pieces(*make()), Counter()
     data, region = atlas._problem.data, atlas._region
     space, drift, hints = make_space(data, region), drift_of(data, data.rows.shape[0]), np.empty(0, HINT)
     plain, full = ExactProblem(data, region, 0.0), ExactProblem(data, region)
@@ -129,7 +130,7 @@ def test_signs_are_those_of_integers(make):
 @pytest.mark.parametrize("make", [cases.lattice, cases.one_hot, cases.both_labels, cases.one_feature])
 def test_ties_take_no_integers(make):
     """Neither to be told, nor for their corners, which are as good as all others."""
-    atlas = svmatlas.explore(*make())
+    atlas = explore_pieces(*make())
     split, exact = atlas._canonical.split, ExactProblem(atlas._problem.data, atlas._region)
     assert atlas.n_zero > 0
     assert atlas.n_exact == 0

@@ -338,9 +338,9 @@ def _leave_out_partial(facets: _Facets, group: Int32, at: Ints, code: Int32, bey
 def _is_sound(canonical: Canonical, n_facets: int) -> bool:
     """Does the map hang together? Where rows are so badly conditioned that doubles do not tell places apart it may not."""
     mesh = canonical.mesh
-    whole = not np.any(mesh.edge_facets == OPEN)
+    whole = not np.any(canonical.split.mesh.edge_facets == OPEN)
     euler = mesh.vertices.shape[0] - mesh.edge_code.size + mesh.facet_layer.size
-    if whole and (euler != 1 or mesh.facet_layer.size != n_facets):
+    if whole and (euler != 1 or mesh.facet_layer.size != n_facets or np.any(mesh.edge_facets == OPEN)):
         return False
     return bool(
         _fits(mesh.vertices, mesh.facet_at, mesh.facet_edges, mesh.facet_vertices, mesh.edge_vertices, mesh.edge_facets)

@@ -16,7 +16,8 @@ class Floor(NamedTuple):
     piece: int  # the plateau
     axis: int  # of the cost of its class
     low: Floats  # (n,) the least other cost on each edge, in ascending order
-    high: Floats  # (n,) the largest other cost on this edge and all before
+    top: Floats  # (n,) the largest other cost on it,
+    high: Floats  # (n,) and on it and all before
     first: Floats  # (n, 3) its ends
     last: Floats
     beside: Ints  # (n,) the piece behind it
@@ -44,8 +45,11 @@ class Floor(NamedTuple):
         """The cost on edges, at the other cost of points; inf where they have none."""
         a, b, other = self.first[edges], self.last[edges], 1 - self.axis
         x, y = (v[:, other] * points[:, L] - v[:, L] * points[:, other] for v in (a, b))
-        meet = np.abs(y)[:, None] * a + np.abs(x)[:, None] * b  # where the edge has this other cost
-        there = (x * y <= 0) & (meet[:, L] > 0)
+        beyond = x * y > 0  # by rounding, or by far
+        with np.errstate(divide="ignore", invalid="ignore"):
+            meet = np.where(beyond, np.abs(x) < np.abs(y), np.abs(y))[:, None] * a  # where the edge has this other cost
+            meet += np.where(beyond, np.abs(x) >= np.abs(y), np.abs(x))[:, None] * b
+            there = (points[:, other] / points[:, L] <= self.top[edges]) & (meet[:, L] > 0)
         cost: Floats = np.divide(meet[:, self.axis], meet[:, L], out=np.full(len(edges), np.inf), where=there)
         return cost
 
@@ -70,7 +74,8 @@ def make_floor(mesh: Mesh, piece: int, axis: int) -> Floor:
         ends = a[:, 1 - axis] / a[:, L], b[:, 1 - axis] / b[:, L]  # not a number where the cost of the class alone is infinite
     low, high = np.fmin(*ends) * (1.0 - SLACK), np.fmax(*ends) * (1.0 + SLACK)
     order = np.argsort(low, kind="stable")
-    return Floor(piece, axis, low[order], np.maximum.accumulate(high[order]), a[order], b[order], beside[inner][order])
+    low, top = low[order], high[order]
+    return Floor(piece, axis, low, top, np.maximum.accumulate(top), a[order], b[order], beside[inner][order])
 
 
 SLACK = 2.0**-50

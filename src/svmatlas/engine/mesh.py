@@ -21,7 +21,7 @@ from scipy.sparse.csgraph import connected_components
 from svmatlas.engine.arena import CROWDED, FAR, LIKELY, OPEN, PLATEAUS, POSITIVE_PLATEAU, TIE, UNSURE, facet_of, states_of
 from svmatlas.engine.compiled import entry, entry_noalloc, kernel, kernel_alloc
 from svmatlas.engine.names import corner_of_triangle, key_of, number_names
-from svmatlas.engine.plateaus import Ring, UnclosedError, find_ring
+from svmatlas.engine.plateaus import Ring, UnclosedError, find_rings
 from svmatlas.engine.tie_test import THIN, is_far, is_suspect
 from svmatlas.engine.tile import Engine, Facets
 from svmatlas.engine.workspace import CUT, Bools, P, Q, Region, Words
@@ -258,8 +258,7 @@ def _add_plateaus(
     if np.any(place["behind"] == OPEN):
         place["behind"][place["behind"] <= PLATEAUS] = OPEN
     for axis in (P, Q):
-        ring = find_ring(axis, at, place, alive, kind, corner, region)
-        if ring is not None:
+        for n, ring in enumerate(find_rings(axis, at, place, alive, kind, corner, region)):
             corner, around, vertex = _add_corners(region, ring, corner, around)
             number = kind.size
             place["behind"][ring.twin[ring.twin >= 0]] = number
@@ -268,9 +267,9 @@ def _add_plateaus(
             more = np.empty(vertex.size, PLACE)
             more["code"], more["vertex"], more["behind"] = ring.code, vertex, ring.behind
             place = np.concatenate([place, more])
-            at, kind = np.append(at, len(place)), np.append(kind, POSITIVE_PLATEAU + axis).astype(np.int8)
+            at, kind = np.append(at, len(place)), np.append(kind, POSITIVE_PLATEAU + axis if n == 0 else TIE).astype(np.int8)
             alive = np.append(alive, False)
-            doors.append(at[-2] + np.flatnonzero(ring.is_door))
+            doors.append(at[-2] + np.flatnonzero(ring.is_full if n == 0 else ring.twin >= 0))
     return at, kind, place, corner, around, doors
 
 

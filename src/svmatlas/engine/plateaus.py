@@ -60,22 +60,23 @@ class Ring(NamedTuple):
     vertex: Ints  # at the end of the edge
     behind: Ints
     twin: Ints  # the place of the edge in the facet behind it, -1 on a side
-    is_door: Ints  # 1 for edges that lead, from the facet behind them, to a partition with |M| = rank
+    is_full: Ints  # 1 for edges that lead, from the facet behind them, to a partition with |M| = rank
 
 
-def find_ring(
+def find_rings(
     axis: int, at: Ints, place: npt.NDArray[np.void], alive: Bools, kind: Kinds, vertices: Floats, region: Region
-) -> Ring | None:
-    """The boundary of the plateau of a class, from the facets around it that are ``alive``; None if there is no such plateau.
+) -> list[Ring]:
+    """The boundary of the plateau of a class, from the facets around it that are ``alive``; nothing if there is no such plateau.
 
-    Facet f has the places at[f] : at[f + 1], as in mesh.py. UnclosedError if these facets do not enclose the plateau.
+    The jitter may cut off bits of it, without area: their boundaries come after it. Facet f has the places at[f] : at[f + 1],
+    as in mesh.py. UnclosedError if these facets do not enclose the plateau.
     """
     code, vertex, behind = place["code"], place["vertex"], place["behind"]
     facing = np.flatnonzero((behind == PLATEAUS - axis) | (behind == PLATEAUS - 2 - axis))
     facet = np.searchsorted(at, facing, side="right") - 1
     facing, facet = facing[alive[facet]], facet[alive[facet]]
     if facing.size == 0:
-        return None
+        return []
     first, last = at[facet], at[facet + 1] - 1
     before, after = np.where(facing == first, last, facing - 1), np.where(facing == last, first, facing + 1)
     start, end = vertex[facing], vertex[before]  # as the plateau is gone round
@@ -90,13 +91,17 @@ def find_ring(
     if np.unique(following).size < following.size:
         raise UnclosedError
     full = behind[facing] == PLATEAUS - axis
-    rows: list[tuple[int, int, int, int, bool]] = []
-    for k in _largest_ring(following, kind[facet], full).tolist():
-        rows.append((int(code[facing[k]]), int(end[k]), int(facet[k]), int(facing[k]), bool(full[k])))
-        corners, goal = links[k][0] if k in links else [], int(start[following[k]])
-        for n, side in enumerate(corners):
-            rows.append((-1 - side, goal if n + 1 == len(corners) else -1 - side, BOUNDARY, -1, False))
-    return Ring(*np.array(rows).T)
+
+    def ring_of(order: Ints) -> Ring:
+        rows: list[tuple[int, int, int, int, bool]] = []
+        for k in order.tolist():
+            rows.append((int(code[facing[k]]), int(end[k]), int(facet[k]), int(facing[k]), bool(full[k])))
+            corners, goal = links[k][0] if k in links else [], int(start[following[k]])
+            for n, side in enumerate(corners):
+                rows.append((-1 - side, goal if n + 1 == len(corners) else -1 - side, BOUNDARY, -1, False))
+        return Ring(*np.array(rows).T)
+
+    return [ring_of(order) for order in _rings(following, kind[facet], full)]
 
 
 def _follow(facet: Ints, start: Int32, end: Int32) -> Ints:
@@ -114,16 +119,19 @@ def _follow(facet: Ints, start: Int32, end: Int32) -> Ints:
     return np.where(high > low, chosen, -1)
 
 
-def _largest_ring(following: Ints, kind: Kinds, full: Bools) -> Ints:
-    """The edges of the largest ring in order. Others may only be of pieces without area, which are within the plateau."""
+def _rings(following: Ints, kind: Kinds, full: Bools) -> list[Ints]:
+    """The edges of all rings in order, those of the largest first. Others may only be of bits between pieces without area."""
     ring, sizes = _number_rings(following)
     largest = int(np.argmax(sizes))
     if np.any(kind[ring != largest] != TIE) or not np.any(full & (ring == largest)):
         raise UnclosedError
-    order = [int(np.argmax(ring == largest))]
-    while following[order[-1]] != order[0]:
-        order.append(int(following[order[-1]]))
-    return np.array(order)
+    found = []
+    for n in [largest, *np.delete(np.arange(sizes.size), largest).tolist()]:
+        order = [int(np.argmax(ring == n))]
+        while following[order[-1]] != order[0]:
+            order.append(int(following[order[-1]]))
+        found.append(np.array(order))
+    return found
 
 
 @entry

@@ -33,6 +33,9 @@ TIED = 0.25
 """A line or an edge is tied if without jitter less is left of it than this share of what the jitter moves it by. Ties of the
 data leave nothing, or where they hold up to rounding of the data (2^-53, the jitter is 2^-43 or so) some thousandths."""
 
+SEEN = 1e-9
+"""Relative distance from the margin beyond which a point is not tied, whatever the jitter hides: models would show it."""
+
 LESS = 2.0**-5
 """Edges are measured with so much of the jitter: without any, both edges of a corner may be one line."""
 
@@ -85,9 +88,14 @@ def _is_tied(task, i, v, jitter, precise):
     norm, tiny = task.data.norm[i], (task.data.rows.shape[1] + 2) * UNIT * (0.0 if precise else 1.0)
     left, error, moved = 0.0, 4.0 * UNIT * v[2], jitter * v[2]
     for c in range(3):
-        left += abs(_score_without(task, i, c, precise) - (1.0 if c == L else 0.0)) * v[c]
+        one, derivative = 1.0 if c == L else 0.0, length_of(task.maps.beta_derivative[c])
+        off = abs(_score_without(task, i, c, precise) - one)
+        rounding = task.maps.eta_dd[c] + 2.0 * (task.data.rows.shape[1] + 2) * UNIT * (task.maps.length[c] + derivative)
+        if off > SEEN * (norm * task.maps.length[c] + one) + norm * rounding + 4.0 * UNIT * one:
+            return 0
+        left += off * v[c]
         error += norm * (task.maps.eta_dd[c] + tiny * task.maps.length[c]) * v[c]
-        moved += norm * length_of(task.maps.beta_derivative[c]) * v[c]
+        moved += norm * derivative * v[c]
     if error > 0.5 * TIED * moved:
         return -1
     return 1 if left <= TIED * moved else 0

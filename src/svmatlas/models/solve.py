@@ -66,9 +66,27 @@ def solve(data: Data, region: Region, states: States, c: Floats) -> Solution:
 def solve_on_plateau(data: Data, region: Region, states: States, c: Floats, beside: States, at: Floats) -> Solution:
     """Solutions on plateaus (plateaus.py): beta is that of the partition, alpha that of another one at smaller costs."""
     _, beta = _evaluate(data, region, states, c)
-    held = np.where(beside == INSIDE, data.weight * at[:, data.axis], _evaluate(data, region, beside, at)[0])
     plateau = data.axis[np.argmax(states == MARGIN, axis=1)]  # the class that M is all of
+    alpha_map, beta_map = affine_maps(data, region, beside, jitter=0.0, accuracy=0.0)
+    at = _without_jitter(beta_map, beta, plateau, at)
+    held = np.where(beside == INSIDE, data.weight * at[:, data.axis], np.einsum("kci,kc->ki", alpha_map, at))
     return _solve(data, np.where(data.axis == plateau[:, None], MARGIN, INSIDE), c, held, beta)
+
+
+def _without_jitter(beta_map: Floats, beta: Floats, axes: npt.NDArray[np.integer], at: Floats) -> Floats:
+    """Homogeneous costs (n, 3) close to given ones, on these axes, where the maps come closest to given weights."""
+    each, moved = np.arange(len(at)), at.copy()
+    slope = beta_map[each, axes]
+    apart = np.einsum("kc,kcj->kj", at, beta_map) - at[:, L, None] * beta
+    with np.errstate(all="ignore"):
+        step = np.nan_to_num((apart * slope).sum(axis=1) / (slope * slope).sum(axis=1))
+    near = np.abs(step) <= NEARBY * at[each, axes]
+    moved[each, axes] -= np.where(near, step, 0.0)
+    return moved
+
+
+NEARBY = 2.0**-20
+"""Relative distance that the jitter, 1e-13, moves the floor of a plateau at most: much more than it does but for bad angles."""
 
 
 def is_doubtful(solution: Solution, c: Floats) -> npt.NDArray[np.bool_]:
