@@ -15,6 +15,7 @@ import svmatlas
 from svmatlas.atlas import survey
 from svmatlas.support.settings import SETTINGS
 from tests import cases
+from tests.facts import explore_pieces
 
 X = np.array([[0.0, 1.0], [1.0, 0.5], [2.0, -1.0], [0.5, 0.25], [3.0, 1.0]])
 Y = np.array([0, 1, 0, 1, 1])
@@ -216,8 +217,10 @@ def test_max_facets(limit, small):
 
 
 def test_exactly_enough_facets_is_complete(small):
-    A, y, whole = small
-    assert svmatlas.explore(A, y, max_facets=whole._canonical.split.tie.size).complete
+    A, y, _ = small
+    n_pieces = explore_pieces(A, y).n_pieces
+    assert svmatlas.explore(A, y, max_facets=n_pieces).complete
+    assert not svmatlas.explore(A, y, max_facets=n_pieces - 1).complete
 
 
 @pytest.mark.alone
@@ -255,7 +258,8 @@ def test_progress_bar(small, capsys):
     A, y, whole = small
     svmatlas.explore(A, y, progress=True)
     text = capsys.readouterr().err
-    assert f"{whole._canonical.split.tie.size} facets" in text
+    n_plateaus = int(whole._canonical.split.plateau.sum())  # which are put together in the end
+    assert f"{whole.n_pieces - n_plateaus} facets" in text
     assert "1/1" in text
     assert "100%" in text
 

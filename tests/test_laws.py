@@ -199,7 +199,7 @@ def test_anchor_is_only_a_shortcut(n, d, bias, monkeypatch):
     """Ties of a whole class are resolved in doubles, to the same facets as by double-double and exact arithmetic."""
     module = importlib.import_module("svmatlas.atlas.explore")
     X, y = generic(n, d, 5)
-    quick = svmatlas.explore(X, y, bias=bias)
+    quick = facts.explore_pieces(X, y, bias=bias)
     make = module.make_problem
 
     def without_anchor(*arguments):

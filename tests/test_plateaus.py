@@ -11,6 +11,7 @@ from svmatlas.engine.plateaus import UnclosedError, find_plateaus
 from tests import cases
 from tests.facts import explore_pieces
 
+
 def mixed(seed, n=60, d=3):
     """A table with a binary and a five-valued column, and few positives."""
     rng = np.random.default_rng(seed)

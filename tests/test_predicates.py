@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import svmatlas
 from svmatlas.data.problem import check_bounds, make_problem, make_region
 from svmatlas.engine import doubledouble, exact, residues
 from svmatlas.engine.compiled import entry
@@ -23,6 +22,7 @@ from svmatlas.engine.residues import solve_integer
 from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, make_space, make_task
 from svmatlas.support.settings import SETTINGS
 from tests import cases
+from tests.facts import explore_pieces
 
 number = st.floats(-1e10, 1e10).filter(lambda v: v == 0 or abs(v) > 1e-100)
 
@@ -160,7 +160,7 @@ def measure(corners):
 def test_ties_by_exact_arithmetic(bits, monkeypatch):
     """Facets are ties if less than a quarter is left of them with less jitter, by rationals; 64 bits are too few at first."""
     X, y = cases.lattice()
-    atlas = svmatlas.explore(X[:12], y[:12])
+    atlas = explore_pieces(X[:12], y[:12])
     split, problem = atlas._canonical.split, ExactProblem(atlas._problem.data, atlas._region)
     mesh = split.mesh
     monkeypatch.setattr(SETTINGS, "measure_bits", bits)

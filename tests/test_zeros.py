@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import svmatlas
 from svmatlas.data.problem import check_bounds, make_problem, make_region
 from svmatlas.engine.clipping import CLOSED, COARSE
 from svmatlas.engine.compiled import entry

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -13,30 +11,19 @@ import numpy.typing as npt
 
 from svmatlas.atlas.facets import Facet, Partition
 from svmatlas.atlas.files import export, read, save
+from svmatlas.atlas.solver import Solver
 from svmatlas.atlas.validate import Report, validate
 from svmatlas.atlas.views import Views
 from svmatlas.data.columns import Columns
 from svmatlas.data.features import decision_values
 from svmatlas.data.problem import DROPPED, ZERO, Bounds, Problem, check_rows, make_region
 from svmatlas.engine.canonical import Canonical
-from svmatlas.engine.locate import NOWHERE, Locator
+from svmatlas.engine.locate import Locator
 from svmatlas.engine.mesh import Mesh
 from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, P, Q, Region
 from svmatlas.models.gap import user_gaps, warn_if_inaccurate
-from svmatlas.models.limits import LimitSolution, Way, first_limit, way_to
-from svmatlas.models.solve import (
-    ALARM,
-    Solution,
-    choose,
-    is_doubtful,
-    is_far,
-    smaller_costs,
-    solution_maps,
-    solve,
-    solve_on_plateau,
-)
+from svmatlas.models.solve import Solution, solution_maps
 from svmatlas.models.svc import AsymmetricSVC, make_classifier
-from svmatlas.models.walk import state_at
 from svmatlas.support.messages import positive_of, shown
 
 if TYPE_CHECKING:
@@ -45,20 +32,6 @@ if TYPE_CHECKING:
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 Array = TypeVar("Array", bound=npt.NDArray[Any])
-
-
-SEARCHED = 512
-"""Pieces nearby that are tried then."""
-
-LARGE = 3
-"""Number of the stop on the way to infinite costs where solutions on plateaus are taken: 2^32 units."""
-
-ENDLESS = 2.0**-30
-"""Dual variables with a larger share of their bounds there are infinite in the limit."""
-
-LOST = 1e-9
-"""Relative duality gap beyond which costs are taken to lie outside the explored part of a partial atlas: rounding and bad
-conditioning leave less, and just outside a facet its solution is almost right."""
 
 
 class Atlas(Views):
@@ -294,9 +267,9 @@ class Atlas(Views):
         (p, q), scalar = self._check_costs(C_pos, C_neg)
         finite = np.isfinite(p) & np.isfinite(q)
         facets = np.empty(p.size, dtype=np.intp)
-        facets[finite] = self._locate(self._problem.homogeneous(p[finite], q[finite]))
+        facets[finite] = self._solver.locate(self._problem.homogeneous(p[finite], q[finite]))
         for k in np.flatnonzero(~finite):
-            facets[k] = self._locator.facet_of(self._far(p[k], q[k]).facet)
+            facets[k] = self._locator.facet_of(self._solver.limit(p[k], q[k]).facet)
         return int(facets[0]) if scalar else facets
 
     def alpha(self, C_pos: Any, C_neg: Any) -> Floats:
@@ -322,11 +295,11 @@ class Atlas(Views):
         finite = np.isfinite(p) & np.isfinite(q)
         alpha = np.empty((p.size, self._problem.point.size))
         c = self._problem.homogeneous(p[finite], q[finite])
-        solution = self._solve(c)
+        solution = self._solver.at(c)
         warn_if_inaccurate(user_gaps(self._problem, solution, c), p[finite], q[finite], self._problem.features.linear)
         alpha[finite] = self._problem.spread_alpha(solution.share, p[finite], q[finite])
         for k in np.flatnonzero(~finite):
-            alpha[k] = self._problem.row_alpha(self._far(p[k], q[k]).alpha[None], p[k : k + 1], q[k : k + 1])[0]
+            alpha[k] = self._problem.row_alpha(self._solver.limit(p[k], q[k]).alpha[None], p[k : k + 1], q[k : k + 1])[0]
         return alpha[0] if scalar else alpha
 
     def coef(self, C_pos: Any, C_neg: Any) -> Floats:
@@ -434,7 +407,7 @@ class Atlas(Views):
         (p, q), scalar = self._check_costs(C_pos, C_neg)
         if not (scalar and np.isfinite(p[0]) and np.isfinite(q[0])):
             raise ValueError(f"a classifier needs two finite costs, got {shown(C_pos)} and {shown(C_neg)}")
-        return self._solve(self._problem.homogeneous(p, q))
+        return self._solver.at(self._problem.homogeneous(p, q))
 
     def _weights(self, C_pos: Any, C_neg: Any) -> tuple[tuple[Floats, Floats], bool]:
         """Coefficients and intercepts of a linear kernel for standardised rows, and whether the costs are scalars."""
@@ -454,7 +427,7 @@ class Atlas(Views):
         for model, array in zip(models, weights, strict=True):
             model[finite] = array
         for k in np.flatnonzero(~finite):
-            far = self._far(p[k], q[k])
+            far = self._solver.limit(p[k], q[k])
             for model, array in zip(models, self._problem.report(far.beta[None], far.lossless[None]), strict=True):
                 model[k] = array[0]
         return models, scalar
@@ -462,143 +435,22 @@ class Atlas(Views):
     def _report(self, p: Floats, q: Floats) -> tuple[Floats, ...]:
         """What is reported of the solutions at finite costs; with a warning where that is inaccurate."""
         c = self._problem.homogeneous(p, q)
-        solution = self._solve(c)
+        solution = self._solver.at(c)
         weights = self._problem.report(solution.beta, solution.lossless)
         warn_if_inaccurate(user_gaps(self._problem, solution, c, weights), p, q, self._problem.features.linear)
         return weights
-
-    def _far(self, p: float, q: float) -> LimitSolution:
-        """The solution at costs of which one or both are infinite."""
-        way = way_to(p, q, self._problem.cost_exponent)
-        limit = self._limit_on_plateau(way) or first_limit(self._problem.data, self._region, self._along(way.stops), way)
-        if limit is None or (not self.complete and limit.violation > LOST):
-            raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
-        gap = max(limit.violation, self._gap_on_the_way(limit.facet, way.stops))
-        warn_if_inaccurate(np.array([gap]), np.array([p]), np.array([q]), self._problem.features.linear)
-        return limit
-
-    def _gap_on_the_way(self, piece: int, stops: Floats) -> float:
-        """Relative duality gap on the user's rows at the first of some costs on the way to infinity where a piece is right.
-
-        Where it is at none of them, at those where it is least wrong.
-        """
-        if self._problem.features.factor is None:
-            return 0.0
-        states = np.repeat(self._split_states(np.array([piece])), len(stops), axis=0)
-        solution = solve(self._problem.data, self._region, states, stops)
-        right = np.flatnonzero(solution.gap <= max(ALARM, solution.gap.min()))[:1]
-        first = Solution(*(array[right] for array in solution))  # type: ignore[arg-type]
-        return float(np.max(user_gaps(self._problem, first, stops[right]), initial=0.0))
-
-    def _along(self, stops: Floats) -> Iterator[tuple[int, npt.NDArray[np.int8]]]:
-        """The pieces at some homogeneous costs with their partitions, each once, then those nearby, in the end ties."""
-        seen, locator = {NOWHERE}, self._locator
-        for pieces in chain([locator(stops)], map(locator.near, stops), map(locator.near_ties, stops)):
-            for f in pieces.tolist():
-                if f not in seen:
-                    seen.add(f)
-                    yield f, self._split_states(np.array([f]))[0]
-
-    def _limit_on_plateau(self, way: Way) -> LimitSolution | None:
-        """The limit if the way leads along a plateau, whose solutions do not depend on the cost of its class; else None."""
-        data, stop = self._problem.data, way.stops[LARGE : LARGE + 1]
-        pieces = self._locator(way.stops)
-        if pieces[-1] == NOWHERE or not self._canonical.split.plateau[pieces[-1]] or pieces[LARGE] != pieces[-1]:
-            return None
-        solution, _ = self._solve_in(pieces[LARGE : LARGE + 1], stop)
-        share, grows = solution.share[0], (way.direction > 0)[data.axis]
-        bound = data.weight * np.where(grows, np.inf, way.rest[data.axis])
-        held = share * data.weight * stop[0, data.axis] / stop[0, 2]
-        endless = grows & np.where(solution.lossless[0], way.direction.sum() > 1, True) & (share > ENDLESS)
-        alpha = np.where(endless, np.inf, np.minimum(held, bound))
-        return LimitSolution(alpha, solution.beta[0], solution.lossless[0], float(solution.gap[0]), int(pieces[-1]))
-
-    def _state_at(self, point: Floats) -> npt.NDArray[np.int8]:
-        """The partition of the jittered data at homogeneous costs, by a walk to there."""
-        p, q, l = self._problem.to_user(point)
-        return state_at(self._problem, float(p / l), float(q / l))
-
-    def _solve(self, c: Floats) -> Solution:
-        """Solutions at homogeneous costs (n, 3); ValueError if some are outside the explored part."""
-        pieces, solution = self._settle(c)
-        self._check_explored(c, pieces == NOWHERE)
-        return solution
-
-    def _locate(self, c: Floats) -> Ints:
-        """Facets at homogeneous costs (n, 3); ValueError if some are outside the explored part."""
-        pieces = self._locator(c)
-        doubtful = is_far(c) | (pieces == NOWHERE) | (not self.complete)
-        pieces[doubtful] = self._settle(c[doubtful])[0]
-        self._check_explored(c, pieces == NOWHERE)
-        return self._locator.facets(pieces, c)
-
-    def _settle(self, c: Floats) -> tuple[Ints, Solution]:
-        """Pieces at homogeneous costs (n, 3), and the solutions there.
-
-        It is the gap, or far out exact arithmetic, that says what is right: the way through the mesh is led by corners in
-        doubles. NOWHERE is told of costs in a partial atlas where no explored facet nearby has a solution.
-        """
-        pieces = self._locator(c)
-        first = np.where(pieces == NOWHERE, self._locator.true[0], pieces)
-        solution, at = self._solve_in(first, c)
-        for k in np.flatnonzero(is_doubtful(solution, at)):
-            first[k], better = self._search(c[k], int(first[k]))
-            for array, value in zip(solution, better, strict=True):
-                array[k] = value[0]
-        lost = solution.gap > LOST
-        return np.where(lost & (not self.complete), NOWHERE, first), solution
-
-    def _solve_in(self, pieces: Ints, c: Floats) -> tuple[Solution, Floats]:
-        """Solutions at homogeneous costs in pieces, and the costs that alpha is found at: smaller ones on plateaus."""
-        data, region = self._problem.data, self._region
-        states = self._split_states(pieces)
-        solution = solve(data, region, states, c)
-        beside, at = self._locator.slide(pieces, c)
-        moved = np.flatnonzero(self._canonical.split.plateau[pieces])
-        if moved.size > 0:
-            there = solve_on_plateau(
-                data, region, states[moved], c[moved], self._split_states(beside[moved]), at[moved]
-            )  # fmt: skip
-            for array, values in zip(solution, there, strict=True):
-                array[moved] = values
-        return solution, at
-
-    def _search(self, point: Floats, first: int) -> tuple[int, Solution]:
-        """The piece at homogeneous costs and the solution there, from ``first``, pieces at smaller costs, and those nearby."""
-        tried: list[int] = []
-
-        def groups() -> Iterator[npt.NDArray[np.int8]]:
-            if self._canonical.split.plateau[first]:
-                tried.append(first)
-                yield self._state_at(point)[None]
-            for pieces in self._candidates(point, first):
-                new = [f for f in dict.fromkeys(pieces.tolist()) if f != NOWHERE and f not in tried]
-                tried.extend(new)
-                if new:
-                    yield self._split_states(np.array(new))
-
-        best, solution = choose(self._problem.data, self._region, groups(), point)
-        return tried[best], solution
-
-    def _candidates(self, point: Floats, first: int) -> Iterator[Ints]:
-        yield np.array([first])
-        if is_far(point[None])[0]:
-            yield self._locator(smaller_costs(point))
-        yield self._locator.near(point, SEARCHED)
-        yield self._locator.near_ties(point)
-
-    def _check_explored(self, c: Floats, lost: npt.NDArray[np.bool_]) -> None:
-        if np.any(lost):
-            p, q, l = self._problem.to_user(c[np.argmax(lost)])
-            raise ValueError(f"costs ({p / l:g}, {q / l:g}) are outside the explored part of this partial atlas")
 
     @cached_property
     def _region(self) -> Region:
         return make_region(self.region, self._problem.cost_exponent)
 
     @cached_property
+    def _solver(self) -> Solver:
+        return Solver(self._problem, self._canonical, self._region, self.complete)
+
+    @property
     def _locator(self) -> Locator:
-        return Locator(self._canonical)
+        return self._solver.locator
 
     def _check_costs(self, C_pos: Any, C_neg: Any) -> tuple[tuple[Floats, Floats], bool]:
         return check_costs(self.region, C_pos, C_neg)

@@ -181,7 +181,7 @@ class _Run(NamedTuple):
 
     def map(self, limit: Limit) -> Atlas:
         """Explore; without plateaus (plateaus.py), if nothing speaks against it."""
-        if self.most == np.inf and not is_elsewhere():
+        if self.most == np.inf:
             with suppress(UnclosedError, EngineError):
                 return self._map(limit, leave_out=True)
         return self._map(limit, leave_out=False)

@@ -169,7 +169,7 @@ def _sent(surveyor: Surveyor) -> Iterator[npt.NDArray[np.uint8] | None]:
         with limit_blas():
             yield None
         return
-    told = pickle.dumps((surveyor.problem, surveyor.bounds, surveyor.room, list(surveyor.seeds)))
+    told = pickle.dumps((surveyor.problem, surveyor.bounds, surveyor.room, surveyor.engine.plateaus, list(surveyor.seeds)))
     problem = np.frombuffer(told, dtype=np.uint8)
     backend, _ = get_active_backend(prefer="threads")
     client = getattr(backend, "client", None)
@@ -199,9 +199,9 @@ def _surveyor(name: str, problem: npt.NDArray[np.uint8] | None) -> Surveyor:
     with _guard:
         if name not in _surveyors:
             assert problem is not None
-            known, bounds, room, seeds = pickle.loads(problem.tobytes())
+            known, bounds, room, plateaus, seeds = pickle.loads(problem.tobytes())
             surveyor = Surveyor(known, bounds)
-            surveyor.room = room
+            surveyor.room, surveyor.engine.plateaus = room, plateaus
             surveyor.seeds.extend(seeds)
             _surveyors[name] = surveyor
             while len(_surveyors) > KEPT:

@@ -450,7 +450,7 @@ def _check_gap(atlas: Atlas, n_costs: int, random_state: Any) -> tuple[list[tupl
         there = atlas._locator.walk(problem.homogeneous(p, q)) != NOWHERE
         p, q = p[there], q[there]
     c = problem.homogeneous(p, q)
-    facets, solution = atlas._settle(c)
+    facets, solution = atlas._solver.settle(c)
     explored = np.flatnonzero(facets != NOWHERE)
     some = explored[: max(FEWEST, MEASURED // problem.features.size)]
     own = user_gaps(problem, Solution(*(array[some] for array in solution)), c[some])  # type: ignore[arg-type]

@@ -258,7 +258,7 @@ def _add_plateaus(
     if np.any(place["behind"] == OPEN):
         place["behind"][place["behind"] <= PLATEAUS] = OPEN
     for axis in (P, Q):
-        for n, ring in enumerate(find_rings(axis, at, place, alive, kind, corner, region)):
+        for n, ring in enumerate(find_rings(int(axis), at, place, alive, kind, corner, region)):
             corner, around, vertex = _add_corners(region, ring, corner, around)
             number = kind.size
             place["behind"][ring.twin[ring.twin >= 0]] = number

@@ -66,7 +66,7 @@ class Ring(NamedTuple):
 def find_rings(
     axis: int, at: Ints, place: npt.NDArray[np.void], alive: Bools, kind: Kinds, vertices: Floats, region: Region
 ) -> list[Ring]:
-    """The boundary of the plateau of a class, from the facets around it that are ``alive``; nothing if there is no such plateau.
+    """The boundary of the plateau of a class, if there is one, from the facets around it that are ``alive``.
 
     The jitter may cut off bits of it, without area: their boundaries come after it. Facet f has the places at[f] : at[f + 1],
     as in mesh.py. UnclosedError if these facets do not enclose the plateau.

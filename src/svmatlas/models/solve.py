@@ -86,7 +86,7 @@ def _without_jitter(beta_map: Floats, beta: Floats, axes: npt.NDArray[np.integer
 
 
 NEARBY = 2.0**-20
-"""Relative distance that the jitter, 1e-13, moves the floor of a plateau at most: much more than it does but for bad angles."""
+"""Relative distance that the jitter, 1e-13, moves the floor of a plateau at most, at any angle."""
 
 
 def is_doubtful(solution: Solution, c: Floats) -> npt.NDArray[np.bool_]:

@@ -238,7 +238,7 @@ def _alpha_at(atlas: Atlas, c: Floats) -> Floats:
     data = atlas._problem.data
     bound, finite = data.weight * c[:, data.axis], c[:, L] > 0
     alpha: Floats = np.empty_like(bound)
-    alpha[finite] = atlas._solve(c[finite]).share * bound[finite]
+    alpha[finite] = atlas._solver.at(c[finite]).share * bound[finite]
     for k in np.flatnonzero(~finite):
         piece = atlas._locator.beside_at_infinity(c[k])
         alpha[k] = 0.0
