@@ -280,6 +280,8 @@ def _unite(data: Data, region: Region, words: Words, split: Split, start: States
     )
     rings = Rings(rings.at, *(array[:size].copy() for array in rings[1:]))
     flat = (np.diff(rings.at) < 3)[group] & (group >= 0)
+    if np.any(flat & split.plateau):
+        raise UnclosedError  # it has no area: the pieces tell more
     if flat.any() and not (flat | (group < 0)).all():  # ties up to rounding of the data
         return _unite(data, region, words, split._replace(kind=np.where(flat, TIE, split.kind)), start, pool)
     root = group[_first_of(split, group, start, data)]
