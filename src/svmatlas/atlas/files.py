@@ -121,7 +121,7 @@ def _ranges(n_points: int, canonical: Canonical) -> list[Range]:
         *meshes,
         *_canonical_ranges(canonical, n_points),
         (split.flips, (split.mesh.facet_layer.size, 2), -1, 2 * n_points - 1),
-        (split.kind, split.mesh.facet_layer.shape, 0, 8),
+        (split.kind, split.mesh.facet_layer.shape, 0, 9),
         (split.start, (n_points,), 0, 2),
     ]
 

@@ -140,7 +140,7 @@ def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_j
     nowhere, none = np.zeros(mesh.vertices.shape[0], dtype=bool), np.zeros(atlas.n_facets, dtype=bool)
     faults, coverage = _check_mesh(atlas, mesh, none, nowhere)
     if split.mesh is not mesh:
-        around = _around(split.mesh, np.flatnonzero(split.plateau))
+        around = _around(split.mesh, np.flatnonzero(split.left_out))
         faults += [f"among the pieces {fault}" for fault in _check_mesh(atlas, split.mesh, split.tie, around)[0]]
     kkt, worst = _check_kkt(atlas, progress, n_jobs, limit)
     tied, where = _check_tied(atlas, limit)
@@ -285,7 +285,7 @@ def _violations_of(atlas: Atlas, facets: npt.NDArray[np.intp], limit: Limit) -> 
         mesh = atlas._canonical.split.mesh
         parts.append(_violations(atlas._problem.data, atlas._region, mesh, int(facets[k]), states[k : k + CHUNK], 1.0))
     found = np.concatenate(parts)
-    found[atlas._canonical.split.plateau[facets]] = 0.0  # see ``ties``; alpha is that of the pieces around
+    found[atlas._canonical.split.left_out[facets]] = 0.0  # see ``ties``; alpha is that of the pieces around
     problem = ExactProblem(atlas._problem.data, atlas._region, limit=limit)  # makes its integers when it is asked
     for k in np.flatnonzero(found > KKT_TOLERANCE)[:MOST_EXACT]:
         found[k] = _violation_exactly(atlas, problem, int(facets[k]), states[k])

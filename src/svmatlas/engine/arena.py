@@ -82,12 +82,12 @@ RINGED, LONE, SAME, OTHER = range(4)
 """The queues, in the order in which they are served: facets of which all corners are known; those of one colour of which
 one corner is known, and all of that colour; those of the other colour. Of LONE the last is served first: it shares most points
 with the facet before, and so most columns of its factor."""
-PLAIN, TIE, CROWDED, POSITIVES, NEGATIVES, UNSURE, LIKELY, POSITIVE_PLATEAU, NEGATIVE_PLATEAU = np.arange(9)
+PLAIN, TIE, CROWDED, POSITIVES, NEGATIVES, UNSURE, LIKELY, POSITIVE_PLATEAU, NEGATIVE_PLATEAU, PLATEAU_BIT = np.arange(10)
 """Kinds of facets: plain ones; those without area, which the jitter made; those where points may be tied (canonical.py): at a
 corner more points may be on the margin than M and two events explain; those where without jitter all positive, or all
 negative, points are on the margin: M is so many of them that beta is e (see Anchored facets in facet.py); those that may be
-ties up to rounding of the data, which mesh.py judges anew, whatever the way to them was, UNSURE ones and LIKELY ones; and
-whole plateaus, which were not explored (plateaus.py)."""
+ties up to rounding of the data, which mesh.py judges anew, whatever the way to them was, UNSURE ones and LIKELY ones; whole
+plateaus, which were not explored (plateaus.py); and bits of them without area."""
 FAR = 2
 """Marks facets close to infinity or an axis, where thin ones are marked by 1."""
 CLOSED_SINCE, UNVISITED = -2, -3

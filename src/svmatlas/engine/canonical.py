@@ -351,7 +351,7 @@ def _is_sound(canonical: Canonical, n_facets: int) -> bool:
 
 @entry
 def _fits(vertices, at, edges, corner, edge_vertices, edge_facets):
-    """Has every facet three edges or more, with the same ends in both of their facets, and is none turned over?"""
+    """Has every facet three edges or more, the same in both of their facets, with the same ends, and is none turned over?"""
     uses = np.zeros(edge_vertices.shape[0], np.int8)
     for f in range(at.size - 1):
         if at[f + 1] - at[f] < 3:
@@ -359,6 +359,8 @@ def _fits(vertices, at, edges, corner, edge_vertices, edge_facets):
         largest, before = 0.0, corner[at[f + 1] - 1]
         for k in range(at[f], at[f + 1]):
             e, a, b = edges[k], vertices[corner[at[f]]], vertices[before]
+            if e < 0:
+                return False
             uses[e] += 1
             if min(before, corner[k]) != min(edge_vertices[e, 0], edge_vertices[e, 1]) or max(before, corner[k]) != max(
                 edge_vertices[e, 0], edge_vertices[e, 1]
@@ -537,6 +539,8 @@ def _edges_between(at, edges, edge_facets, pairs):
     for n in range(pairs.shape[0]):
         f, g = pairs[n, 0], pairs[n, 1]
         for k in range(at[f] if min(f, g) >= 0 else 0, at[f + 1] if min(f, g) >= 0 else 0):
+            if edges[k] < 0:  # the map does not hang together
+                continue
             a, b = edge_facets[edges[k], 0], edge_facets[edges[k], 1]
             if max(a, b) == max(f, g) and min(a, b) == min(f, g):
                 out[n] = edges[k]

@@ -11,9 +11,9 @@ from svmatlas.engine.workspace import Floats, Ints, L
 
 
 class Floor(NamedTuple):
-    """The least cost of its class on a plateau, for each value of the other cost: the edges with a facet behind them."""
+    """The least cost of its class on a plateau, for each value of the other cost: the edges with a piece behind them."""
 
-    piece: int  # the plateau
+    pieces: Ints  # the plateau; several if the jitter cuts it
     axis: int  # of the cost of its class
     low: Floats  # (n,) the least other cost on each edge, in ascending order
     top: Floats  # (n,) the largest other cost on it,
@@ -63,19 +63,20 @@ class Floor(NamedTuple):
         return -1
 
 
-def make_floor(mesh: Mesh, piece: int, axis: int) -> Floor:
-    """The floor of a plateau, a facet of a mesh."""
-    place = slice(mesh.facet_at[piece], mesh.facet_at[piece + 1])
-    edges, last = mesh.facet_edges[place], mesh.facet_vertices[place]
-    beside = mesh.edge_facets[edges].sum(axis=1) - piece
+def make_floor(mesh: Mesh, pieces: Ints, axis: int) -> Floor:
+    """The floor of a plateau, which is one facet of a mesh or several."""
+    place = np.concatenate([np.arange(mesh.facet_at[f], mesh.facet_at[f + 1]) for f in pieces])
+    before = np.concatenate([np.roll(np.arange(mesh.facet_at[f], mesh.facet_at[f + 1]), 1) for f in pieces])
+    own = np.repeat(pieces, mesh.facet_at[pieces + 1] - mesh.facet_at[pieces])
+    beside = mesh.edge_facets[mesh.facet_edges[place]].sum(axis=1) - own
     inner = np.flatnonzero(beside >= 0)
-    a, b = mesh.vertices[np.roll(last, 1)[inner]], mesh.vertices[last[inner]]
+    a, b = (mesh.vertices[mesh.facet_vertices[which[inner]]] for which in (before, place))
     with np.errstate(divide="ignore", invalid="ignore"):
         ends = a[:, 1 - axis] / a[:, L], b[:, 1 - axis] / b[:, L]  # not a number where the cost of the class alone is infinite
     low, high = np.fmin(*ends) * (1.0 - SLACK), np.fmax(*ends) * (1.0 + SLACK)
     order = np.argsort(low, kind="stable")
     low, top = low[order], high[order]
-    return Floor(piece, axis, low, top, np.maximum.accumulate(top), a[order], b[order], beside[inner][order])
+    return Floor(pieces, axis, low, top, np.maximum.accumulate(top), a[order], b[order], beside[inner][order])
 
 
 SLACK = 2.0**-50

@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.spatial import cKDTree
 
-from svmatlas.engine.arena import POSITIVE_PLATEAU
+from svmatlas.engine.arena import NEGATIVE_PLATEAU, POSITIVE_PLATEAU
 from svmatlas.engine.canonical import Canonical
 from svmatlas.engine.compiled import entry, kernel, kernel_alloc
 from svmatlas.engine.doubledouble import two_prod
 from svmatlas.engine.floors import make_floor
 from svmatlas.engine.mesh import Mesh
-from svmatlas.engine.workspace import L
+from svmatlas.engine.workspace import L, P, Q
 from svmatlas.support.settings import SETTINGS
 
 Floats = npt.NDArray[np.float64]
@@ -190,10 +190,10 @@ class Locator:
         self.mesh = canonical.split.mesh
         self.facet = canonical.facet
         self.true = np.flatnonzero(self.facet >= 0)
-        plateaus = np.flatnonzero(canonical.split.plateau)
-        axes = (canonical.split.kind[plateaus] - POSITIVE_PLATEAU).tolist()
-        self.floors = [make_floor(self.mesh, f, axis) for f, axis in zip(plateaus.tolist(), axes, strict=True)]
-        self.true_floors = [make_floor(canonical.mesh, int(self.facet[floor.piece]), floor.axis) for floor in self.floors]
+        plateaus = [np.flatnonzero(canonical.split.kind == kind) for kind in (POSITIVE_PLATEAU, NEGATIVE_PLATEAU)]
+        axes = [axis for axis in (P, Q) if plateaus[axis].size > 0]
+        self.floors = [make_floor(self.mesh, plateaus[axis], axis) for axis in axes]
+        self.true_floors = [make_floor(canonical.mesh, self.facet[plateaus[axis][:1]], axis) for axis in axes]
         self.starts = self.true[:: -(-self.true.size // SETTINGS.locate_starts) or 1]
         self.coarse = cKDTree(_flatten(_middles(self.mesh, self.starts)))
 
@@ -216,7 +216,7 @@ class Locator:
         """For points on plateaus (plateaus.py) pieces and costs beside them where alpha is the same; others as they are."""
         beside, at = pieces.copy(), points.copy()
         for floor in self.floors:
-            own = np.flatnonzero(pieces == floor.piece)
+            own = np.flatnonzero(np.isin(pieces, floor.pieces))
             with np.errstate(invalid="ignore"):
                 at[own] = floor.within(points[own])
                 least, there = floor.least(at[own])
@@ -228,7 +228,7 @@ class Locator:
         """A piece whose alpha holds at homogeneous costs (3,) with l = 0; -1: zero is valid there."""
         piece = int(self(point[None])[0])
         for floor in self.floors:
-            if floor.piece == piece:
+            if piece in floor.pieces:
                 return floor.beside_at_infinity(point)
         return piece
 
@@ -237,10 +237,10 @@ class Locator:
         trusted there.
         """
         found = np.full(len(points), NOWHERE)
-        for floor, piece in zip(self.true_floors, [floor.piece for floor in self.floors], strict=True):
-            least, _ = floor.least(points)
+        for floor, true in zip(self.floors, self.true_floors, strict=True):
+            least, _ = true.least(points)
             with np.errstate(invalid="ignore"):
-                found[least * points[:, L] * (1.0 - ROUNDING) <= points[:, floor.axis]] = piece
+                found[least * points[:, L] * (1.0 - ROUNDING) <= points[:, floor.axis]] = floor.pieces[0]
         return found
 
     def near(self, point: Floats, count: int = 64) -> Ints:

@@ -18,7 +18,20 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from svmatlas.engine.arena import CROWDED, FAR, LIKELY, OPEN, PLATEAUS, POSITIVE_PLATEAU, TIE, UNSURE, facet_of, states_of
+from svmatlas.engine.arena import (
+    CROWDED,
+    FAR,
+    LIKELY,
+    NEGATIVE_PLATEAU,
+    OPEN,
+    PLATEAU_BIT,
+    PLATEAUS,
+    POSITIVE_PLATEAU,
+    TIE,
+    UNSURE,
+    facet_of,
+    states_of,
+)
 from svmatlas.engine.compiled import entry, entry_noalloc, kernel, kernel_alloc
 from svmatlas.engine.names import corner_of_triangle, key_of, number_names
 from svmatlas.engine.plateaus import Ring, UnclosedError, find_rings
@@ -58,14 +71,20 @@ class Split(NamedTuple):
     @property
     def tie(self) -> npt.NDArray[np.bool_]:
         """Which facets exist only because of the jitter."""
-        tie: npt.NDArray[np.bool_] = self.kind == TIE
+        tie: npt.NDArray[np.bool_] = (self.kind == TIE) | (self.kind == PLATEAU_BIT)
         return tie
 
     @property
     def plateau(self) -> npt.NDArray[np.bool_]:
         """Which facets are whole plateaus: alpha is not that of their partition."""
-        plateau: npt.NDArray[np.bool_] = self.kind >= POSITIVE_PLATEAU
+        plateau: npt.NDArray[np.bool_] = (self.kind == POSITIVE_PLATEAU) | (self.kind == NEGATIVE_PLATEAU)
         return plateau
+
+    @property
+    def left_out(self) -> npt.NDArray[np.bool_]:
+        """Which facets were not explored: plateaus, and bits of them without area."""
+        left_out: npt.NDArray[np.bool_] = self.kind >= POSITIVE_PLATEAU
+        return left_out
 
     def states(self, facets: npt.NDArray[np.signedinteger]) -> States:
         """Partitions of some facets."""
@@ -252,24 +271,23 @@ def _add_plateaus(
 ) -> tuple[Ints, npt.NDArray[np.int8], Places, Floats, Places, list[Ints]]:
     """All facets with those that plateaus are, which were left out; in a partial map what is behind their edges is unknown.
 
-    Of each plateau also the places whose edges lead to partitions with |M| = rank.
+    Of each plateau also the places whose edges lead to partitions with |M| = rank. Bits of plateaus that have none have no area.
     """
-    doors = []
     if np.any(place["behind"] == OPEN):
         place["behind"][place["behind"] <= PLATEAUS] = OPEN
-    for axis in (P, Q):
-        for n, ring in enumerate(find_rings(int(axis), at, place, alive, kind, corner, region)):
-            corner, around, vertex = _add_corners(region, ring, corner, around)
-            number = kind.size
-            place["behind"][ring.twin[ring.twin >= 0]] = number
-            np.bitwise_xor.at(around["facets"], vertex, number)
-            np.add.at(around["count"], vertex, 1)
-            more = np.empty(vertex.size, PLACE)
-            more["code"], more["vertex"], more["behind"] = ring.code, vertex, ring.behind
-            place = np.concatenate([place, more])
-            at, kind = np.append(at, len(place)), np.append(kind, POSITIVE_PLATEAU + axis if n == 0 else TIE).astype(np.int8)
-            alive = np.append(alive, False)
-            doors.append(at[-2] + np.flatnonzero(ring.is_full if n == 0 else ring.twin >= 0))
+    found = [(axis, ring) for axis in (P, Q) for ring in find_rings(int(axis), at, place, alive, kind, corner, region)]
+    doors = []
+    for axis, ring in found:
+        corner, around, vertex = _add_corners(region, ring, corner, around)
+        number, whole = kind.size, bool(ring.is_full.any())
+        place["behind"][ring.twin[ring.twin >= 0]] = number
+        np.bitwise_xor.at(around["facets"], vertex, number)
+        np.add.at(around["count"], vertex, 1)
+        more = np.empty(vertex.size, PLACE)
+        more["code"], more["vertex"], more["behind"] = ring.code, vertex, ring.behind
+        place = np.concatenate([place, more])
+        at, kind = np.append(at, len(place)), np.append(kind, POSITIVE_PLATEAU + axis if whole else PLATEAU_BIT).astype(np.int8)
+        doors.append(at[-2] + np.flatnonzero(ring.is_full if whole else ring.twin >= 0))
     return at, kind, place, corner, around, doors
 
 
@@ -304,7 +322,7 @@ def number_all(
     )  # fmt: skip
     mesh = Mesh(
         np.empty((n_vertices, 3)), room(n_places), room(n_places, 2), room(n_places, 2), room(n), room(n),
-        np.zeros(n + 1, dtype=np.intp), room(n_places), room(n_places),
+        np.zeros(n + 1, dtype=np.intp), np.full(n_places, -1, dtype=np.int32), room(n_places),
     )  # fmt: skip
     counts, futures = walk.counts[0], []
 

@@ -68,8 +68,8 @@ def find_rings(
 ) -> list[Ring]:
     """The boundary of the plateau of a class, if there is one, from the facets around it that are ``alive``.
 
-    The jitter may cut off bits of it, without area: their boundaries come after it. Facet f has the places at[f] : at[f + 1],
-    as in mesh.py. UnclosedError if these facets do not enclose the plateau.
+    The jitter may cut it: then there are several rings. Facet f has the places at[f] : at[f + 1], as in mesh.py. UnclosedError
+    if these facets do not enclose the plateau.
     """
     code, vertex, behind = place["code"], place["vertex"], place["behind"]
     facing = np.flatnonzero((behind == PLATEAUS - axis) | (behind == PLATEAUS - 2 - axis))
@@ -120,13 +120,13 @@ def _follow(facet: Ints, start: Int32, end: Int32) -> Ints:
 
 
 def _rings(following: Ints, kind: Kinds, full: Bools) -> list[Ints]:
-    """The edges of all rings in order, those of the largest first. Others may only be of bits between pieces without area."""
+    """The edges of all rings in order. A bit without |M| = rank may only be between pieces without area, then it has none."""
     ring, sizes = _number_rings(following)
-    largest = int(np.argmax(sizes))
-    if np.any(kind[ring != largest] != TIE) or not np.any(full & (ring == largest)):
+    whole = np.bincount(ring[full], minlength=sizes.size) > 0
+    if not whole.any() or np.any(kind[~whole[ring]] != TIE):
         raise UnclosedError
     found = []
-    for n in [largest, *np.delete(np.arange(sizes.size), largest).tolist()]:
+    for n in range(sizes.size):
         order = [int(np.argmax(ring == n))]
         while following[order[-1]] != order[0]:
             order.append(int(following[order[-1]]))
