@@ -271,7 +271,7 @@ def _add_plateaus(
 ) -> tuple[Ints, npt.NDArray[np.int8], Places, Floats, Places, list[Ints]]:
     """All facets with those that plateaus are, which were left out; in a partial map what is behind their edges is unknown.
 
-    Of each plateau also the places whose edges lead to partitions with |M| = rank. Bits of plateaus that have none have no area.
+    Of each plateau also the places whose edges lead to partitions with |M| = rank. Bits that have none have no area.
     """
     if np.any(place["behind"] == OPEN):
         place["behind"][place["behind"] <= PLATEAUS] = OPEN
@@ -286,7 +286,10 @@ def _add_plateaus(
         more = np.empty(vertex.size, PLACE)
         more["code"], more["vertex"], more["behind"] = ring.code, vertex, ring.behind
         place = np.concatenate([place, more])
-        at, kind = np.append(at, len(place)), np.append(kind, POSITIVE_PLATEAU + axis if whole else PLATEAU_BIT).astype(np.int8)
+        at, kind = (
+            np.append(at, len(place)),
+            np.append(kind, POSITIVE_PLATEAU + axis if whole else PLATEAU_BIT).astype(np.int8),
+        )
         doors.append(at[-2] + np.flatnonzero(ring.is_full if whole else ring.twin >= 0))
     return at, kind, place, corner, around, doors
 
