@@ -162,7 +162,7 @@ def test_a_plateau_that_is_not_enclosed_is_explored(monkeypatch):
     def fail(*arguments):
         raise UnclosedError
 
-    monkeypatch.setattr("svmatlas.engine.mesh.find_rings", fail)
+    monkeypatch.setattr("svmatlas.engine.joining.find_rings", fail)
     atlas = svmatlas.explore(X, y)
     assert not plateaus_of(atlas)
     assert np.array_equal(atlas.facet_vertices, expected.facet_vertices)

@@ -18,7 +18,7 @@ from svmatlas.atlas.survey import Surveyor
 from svmatlas.data.problem import Bounds, Problem, check_bounds, make_problem, make_region
 from svmatlas.engine.ahead import get_help
 from svmatlas.engine.canonical import unite
-from svmatlas.engine.mesh import Joiner
+from svmatlas.engine.joining import Joiner
 from svmatlas.engine.plateaus import UnclosedError
 from svmatlas.engine.tie_test import THIN
 from svmatlas.engine.tile import EngineError, Facets

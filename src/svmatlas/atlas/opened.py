@@ -22,7 +22,7 @@ from svmatlas.atlas.validate import Report
 from svmatlas.data.columns import Columns
 from svmatlas.data.problem import Bounds, Problem, make_region
 from svmatlas.engine.canonical import unite
-from svmatlas.engine.mesh import Joiner
+from svmatlas.engine.joining import Joiner
 from svmatlas.engine.names import make_words
 from svmatlas.engine.tile import Engine, Facets
 from svmatlas.engine.workspace import Region, States

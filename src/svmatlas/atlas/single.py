@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from svmatlas.data.problem import Bounds, Problem, make_region, make_tile
 from svmatlas.engine.canonical import Canonical, unite
-from svmatlas.engine.mesh import Joiner, Mesh
+from svmatlas.engine.joining import Joiner
+from svmatlas.engine.mesh import Mesh
 from svmatlas.engine.tile import Engine, Facets
 from svmatlas.engine.workspace import CUT, INSIDE, OUTSIDE, Int32, Ints, Region, States, Words
 from svmatlas.store.tiles import Summary

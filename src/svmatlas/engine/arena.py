@@ -86,7 +86,7 @@ PLAIN, TIE, CROWDED, POSITIVES, NEGATIVES, UNSURE, LIKELY, POSITIVE_PLATEAU, NEG
 """Kinds of facets: plain ones; those without area, which the jitter made; those where points may be tied (canonical.py): at a
 corner more points may be on the margin than M and two events explain; those where without jitter all positive, or all
 negative, points are on the margin: M is so many of them that beta is e (see Anchored facets in facet.py); those that may be
-ties up to rounding of the data, which mesh.py judges anew, whatever the way to them was, UNSURE ones and LIKELY ones; whole
+ties up to rounding of the data, which joining.py judges anew, whatever the way to them was, UNSURE ones and LIKELY ones; whole
 plateaus, which were not explored (plateaus.py); and bits of them without area."""
 FAR = 2
 """Marks facets close to infinity or an axis, where thin ones are marked by 1."""

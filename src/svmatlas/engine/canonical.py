@@ -33,11 +33,11 @@ import numpy as np
 from svmatlas.engine.arena import BOUNDARY, CROWDED, LIKELY, OPEN, POSITIVE_PLATEAU, POSITIVES, TIE, UNSURE
 from svmatlas.engine.compiled import entry, entry_noalloc, kernel
 from svmatlas.engine.geometry import triple_product
+from svmatlas.engine.joining import Joiner
 from svmatlas.engine.mesh import (
     AROUND,
     FAR_OUT,
     PLACE,
-    Joiner,
     Mesh,
     Split,
     is_far_out,

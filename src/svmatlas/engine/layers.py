@@ -11,7 +11,7 @@ around it and tells them of it. So a facet of which all corners are known needs 
 Crossing an edge changes |M| by one, so facets are coloured like a chessboard by the parity of |M|, and at each vertex two of
 each colour meet. All vertices are found from facets of one colour alone, and with those first of which least is known two
 facets in five have to be closed from their maps. That colour is the one of |M| = rank - 1, where all score lines are parallel.
-Layers are found in the end, when tiles are joined (mesh.py).
+Layers are found in the end, when tiles are joined (joining.py).
 
 Names of facets and vertices: names.py. What is explored again with more points: tile.py.
 """

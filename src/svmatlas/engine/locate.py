@@ -191,9 +191,9 @@ class Locator:
         self.facet = canonical.facet
         self.true = np.flatnonzero(self.facet >= 0)
         plateaus = [np.flatnonzero(canonical.split.kind == kind) for kind in (POSITIVE_PLATEAU, NEGATIVE_PLATEAU)]
-        axes = [axis for axis in (P, Q) if plateaus[axis].size > 0]
+        axes = [axis for axis in (int(P), int(Q)) if plateaus[axis].size > 0]
         self.floors = [make_floor(self.mesh, plateaus[axis], axis) for axis in axes]
-        self.true_floors = [make_floor(canonical.mesh, self.facet[plateaus[axis][:1]], axis) for axis in axes]
+        self.true_floors = [make_floor(canonical.mesh, self.facet[plateaus[axis][:1]].astype(np.intp), axis) for axis in axes]
         self.starts = self.true[:: -(-self.true.size // SETTINGS.locate_starts) or 1]
         self.coarse = cKDTree(_flatten(_middles(self.mesh, self.starts)))
 

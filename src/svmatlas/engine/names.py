@@ -7,7 +7,7 @@ facets around it:
     two events            facets f, f^a, f^b, f^a^b                        inside the region
     on an axis, C+ = 0    i in I, i in M, i in O, for one positive i       alpha_i = 0 and alpha_i = w_i C+ meet there
     on another side       f, f^a, and the side
-    at infinity           the strip whose parallel sides end there; where there are several, mesh.py makes them one
+    at infinity           the strip whose parallel sides end there; where there are several, joining.py makes them one
     a corner of the region, or a corner of the triangle where any number of parallel strips end
 """
 

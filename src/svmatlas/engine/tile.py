@@ -290,7 +290,7 @@ class _Work:
         coarse = self.n_sharp + np.flatnonzero(arena.coarse[new] & seen)
         if coarse.size > 0:
             problem = self.engine.exact_in(self.region, self.limit)
-            states = states_of(arena.order[coarse], arena.parent, arena.flips, self.start[self.which])
+            states = states_of(arena.order[coarse].astype(np.intp), arena.parent, arena.flips, self.start[self.which])
             for f, state in zip(coarse.tolist(), states, strict=True):
                 self.n_sharp = f
                 codes = _rename(arena.code[arena.at[f] : arena.at[f + 1]].astype(np.intp), self.which).tolist()
