@@ -448,7 +448,7 @@ def test_kills_lose_nothing_that_was_done(tmp_path):
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     X, y = cases.lattice()
-    store, plain = svmatlas.explore(X, y, store=tmp_path / "map"), svmatlas.explore(X, y)
+    store, plain = svmatlas.explore(X, y, store=tmp_path / "map"), explore_pieces(X, y)
     assert (store.n_facets, store.n_edges, store.n_vertices) == (plain.n_facets, plain.n_edges, plain.n_vertices)
     assert_same(store.atlas(), plain)
 
