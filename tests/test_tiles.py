@@ -271,7 +271,7 @@ def test_estimate(monkeypatch):
 
 @pytest.mark.parametrize("case", [cases.one_hot, cases.lattice, cases.every_row_three_times])
 def test_the_error_holds_where_all_tiles_of_a_tied_table_were_sampled(monkeypatch, case):
-    """What cuts add is within it, of pieces as of memory and disk, which go by them; facets are no more than pieces."""
+    """What cuts add is within it; facets are no more than pieces."""
     monkeypatch.setattr(SETTINGS, "events_per_tile", 128)
     X, y = case()
     atlas, found = svmatlas.explore(X, y), svmatlas.estimate(X, y, time_budget=60.0)

@@ -17,14 +17,14 @@ from svmatlas.data.problem import Bounds
 from svmatlas.engine.clipping import CLOSED
 from svmatlas.support.stopping import Limit, Stopped
 
-BYTES = 500
-"""Memory at the peak of an exploration for each piece (N = 500 to 3,500, d = 6 to 10: 460 to 545)."""
+BYTES = 600
+"""Memory at the peak of an exploration for each piece (breast cancer: 330; N = 500 to 2,000, d = 6 to 10: 650 to 780)."""
 
 DISK = 55
 """Bytes of a store for each piece (N = 500, d = 10: 52)."""
 
 JOINING = 0.25
-"""Time to join tiles and put pieces together, as a share of that to explore them (0.04 to 0.7; 300 to 700 rows)."""
+"""Time to join tiles and put pieces together, as a share of that to explore them (0.07 to 0.5; 300 to 700 rows)."""
 
 FEW_TILES = 64
 """With no more tiles than this an exploration is not refused: a sample would take too large a share of it."""
@@ -42,7 +42,7 @@ FASTEST = 2e-6
 """Seconds for a piece, at least, in one thread."""
 
 AT_LEAST = 0.1
-"""Least relative error that is told: what cuts add to the number of pieces (up to 0.04), and by how much memory varies."""
+"""Least relative error that is told: what cuts add to the number of pieces (up to 0.05 in maps of 10^5)."""
 
 SAMPLE_SHARE = 0.1
 """Share of a budget of time that goes into the sample."""
@@ -54,12 +54,12 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Estimate:
-    """What an atlas would take; ``error`` is the relative error of pieces and bytes: twice of it is seldom exceeded.
+    """What an atlas would take; ``error`` is the relative error of the number of pieces: twice of it is seldom exceeded.
 
     Pieces are what is explored: facets, and the parts of facets that ties cut (``Atlas.n_pieces``). There are no more facets
     than pieces. The error is never zero, also where all tiles were explored: what reaches over several tiles is counted in
-    each, and memory varies. It is infinite if there was no time to finish the tiles of the sample. The numbers are then less
-    than the true ones. Seconds are for a machine that is as busy as it was during the sample, and less certain.
+    each. It is infinite if there was no time to finish the tiles of the sample. The numbers are then less than the true ones.
+    Memory for a piece is from half to 1.3 times what is assumed. Seconds are for a machine as busy as during the sample.
     """
 
     n_pieces: float
@@ -79,9 +79,9 @@ class Estimate:
         known = np.isfinite(self.error)
         cores = "one core" if self.n_jobs == 1 else f"{self.n_jobs} cores"
         return (
-            f"{'about' if known else 'more than'} {self.n_pieces:.3g} pieces (facets, or parts of facets with ties), "
-            f"{self.bytes / 2**20:.3g} MiB in memory or {self.disk_bytes / 2**20:.3g} MiB on disk"
-            f"{f', all give or take {100 * self.error:.0f} %' if known else ''}; some {self.seconds:.2g} s on {cores} "
+            f"{'about' if known else 'more than'} {self.n_pieces:.3g} pieces (facets, or parts of facets with ties)"
+            f"{f', give or take {100 * self.error:.0f} %' if known else ''}; some {self.bytes / 2**20:.2g} MiB in memory "
+            f"or {self.disk_bytes / 2**20:.2g} MiB on disk, and {self.seconds:.2g} s on {cores} "
             f"(from {self.n_sampled} of {self.n_tiles} tiles)"
         )
 

@@ -124,7 +124,7 @@ def estimate(
     Returns
     -------
     Estimate
-        Pieces of facets, bytes and their error, and seconds with so many cores. If all tiles could be explored the error is
+        Pieces of facets, their error, bytes, and seconds with so many cores. If all tiles could be explored the error is
         that of counting pieces on cuts more than once.
         If the tiles of the sample could not be finished the error is infinite, and the numbers are less than the true ones.
 
