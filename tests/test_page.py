@@ -11,6 +11,7 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import confusion_matrix
 
 import svmatlas
+from svmatlas.support.settings import SETTINGS
 from tests import cases
 from tests.browser import HOW, MISSING, browser
 
@@ -514,7 +515,7 @@ def test_a_selection_has_a_page_of_its_own(small_page, tab, tmp_path):
 def test_a_selection_that_ended_early_is_grey_where_it_did_not_look(tab, tmp_path, monkeypatch):
     """Its best score and bound are shown, and no score of costs that were never looked at."""
     X, y, _ = MAPS["one hot"]()
-    monkeypatch.setattr("svmatlas.choose.boxes.SHARE", np.inf)  # there is never time for whole maps
+    monkeypatch.setattr(SETTINGS, "maps_share", np.inf)  # there is never time for whole maps
     selection = svmatlas.select(X, y, cv=3, tolerance=0.02)
     selection.page(tmp_path / "selection.html")
     tab.open(tmp_path / "selection.html")
