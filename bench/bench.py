@@ -618,10 +618,12 @@ def mixture(n, d, seed=0):
 
 
 class Trace:
-    """A bar that writes down the best score and the bound at some processor times, and presses Ctrl-C at the last of them."""
+    """A bar that writes down the best score and the bound at some processor times. At the last of them Ctrl-C is pressed."""
 
     def __init__(self, shares, seconds):
         self.begin, self.times, self.rows, self.text = time.process_time(), [s * seconds for s in shares], [], ""
+        signal.signal(signal.SIGPROF, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.setitimer(signal.ITIMER_PROF, self.times[-1])
 
     def set_postfix_str(self, text, refresh):
         self.text = text
@@ -630,14 +632,12 @@ class Trace:
         taken = time.process_time() - self.begin
         while self.times and taken > self.times[0]:
             self.rows.append(f"{self.times.pop(0):.0f} s: {self.text}")
-            if not self.times:
-                signal.raise_signal(signal.SIGINT)
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        pass
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
 
 
 def sample_grid(X, y, values, share=0.05):

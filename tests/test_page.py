@@ -514,6 +514,7 @@ def test_a_selection_has_a_page_of_its_own(small_page, tab, tmp_path):
 
 def test_a_selection_that_ended_early_is_grey_where_it_did_not_look(tab, tmp_path, monkeypatch):
     """Its best score and bound are shown, and no score of costs that were never looked at."""
+    monkeypatch.setattr(SETTINGS, "maps_share", np.inf)  # no whole maps
     X, y, _ = MAPS["one hot"]()
     monkeypatch.setattr(SETTINGS, "maps_share", np.inf)  # there is never time for whole maps
     selection = svmatlas.select(X, y, cv=3, tolerance=0.02)
