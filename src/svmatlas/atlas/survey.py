@@ -225,11 +225,13 @@ class Surveyor:
         self.n_tiles = 0  # finished, and
         self.n_known = 1  # all that are known so far
 
-    def leave_out_plateaus(self) -> bool:
-        """From now on do not explore plateaus that need not be; is there any?"""
+    def leave_out_plateaus(self, joined: bool = True) -> None:
+        """From now on do not explore plateaus (plateaus.py); if tiles are to be ``joined``, only where the rest hangs together.
+
+        By the sides of a tile one gets to all of it: two convex sets that do not meet enclose nothing.
+        """
         least = self.problem.homogeneous(*np.array([[low] for low, _ in self.bounds]))[0]
-        self.engine.plateaus = find_plateaus(self.problem.data, least[:2] / least[2])
-        return bool(self.engine.plateaus.any())
+        self.engine.plateaus = find_plateaus(self.problem.data, joined * least[:2] / least[2])
 
     def survey(
         self,

@@ -255,6 +255,8 @@ def _make_map(holdout: Holdout, bounds: Bounds, n_tied: int, total: Sum | None) 
     counts[1, -1] = 0 if holdout.n_negative else holdout.amounts[1].sum()
     group = np.append(holdout.group[first], 0)
     surveyor = Surveyor(holdout.problem, bounds, betas=True)
+    if holdout.X is not None:  # on a plateau all rows have the same decision value, 1 or -1, and pairs are equal
+        surveyor.leave_out_plateaus(joined=False)
     collector = Collector(holdout.problem, bounds, holdout.rows[first])
     return FoldMap(holdout, first, counts, group, surveyor, collector, n_tied=n_tied, sum=total)
 

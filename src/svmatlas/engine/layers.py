@@ -575,11 +575,12 @@ def tidy(arena, words, which, side_name, d, rank):
     """What Facets say of the closed facets, from ``key`` to ``flips``; weights have d coordinates.
 
     The codes are those of all points and the names of sides; the edges begin with the largest. Facets of plateaus that are
-    left out have no edges.
+    left out have no edges, unless weights are wanted: then those on sides tell what these are there.
     """
     n, at = arena.counts[0].n_done, np.zeros(arena.counts[0].n_done + 1, np.int64)
     for f in range(n):
-        at[f + 1] = at[f] + (0 if _is_left_out(arena, f) else arena.at[f + 1] - arena.at[f])
+        forgotten = arena.beta.shape[0] == 0 and _is_left_out(arena, f)
+        at[f + 1] = at[f] + (0 if forgotten else arena.at[f + 1] - arena.at[f])
     size = at[n]
     once, vertices = numbers_of_names(arena.name[: arena.counts[0].n_found])
     keys, parent, flips = np.empty(n, np.uint64), np.empty(n, np.int32), np.empty((n, 2), np.int32)

@@ -285,7 +285,7 @@ class _Work:
         arena, done = self.arena, int(self.arena.counts[0].n_done)
         new = slice(self.n_sharp, done)
         seen = (arena.kind[new] != TIE) & (arena.kind[new] != LIKELY)
-        for kind in np.flatnonzero(arena.plateau):
+        for kind in np.flatnonzero(arena.plateau & (not self.engine.betas)):
             seen &= arena.kind[new] != POSITIVES + kind
         coarse = self.n_sharp + np.flatnonzero(arena.coarse[new] & seen)
         if coarse.size > 0:
