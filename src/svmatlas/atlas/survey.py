@@ -226,7 +226,7 @@ class Surveyor:
         self.n_known = 1  # all that are known so far
 
     def leave_out_plateaus(self, joined: bool = True) -> None:
-        """From now on do not explore plateaus (plateaus.py); if tiles are to be ``joined``, only where the rest hangs together.
+        """From now on leave plateaus out (plateaus.py); if tiles are to be ``joined``, only where the rest hangs together.
 
         By the sides of a tile one gets to all of it: two convex sets that do not meet enclose nothing.
         """
