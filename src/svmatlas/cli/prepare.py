@@ -12,6 +12,7 @@ import warnings
 from contextlib import suppress
 
 import numpy as np
+from scipy.sparse import csr_array
 
 import svmatlas
 from svmatlas.engine import ahead
@@ -58,6 +59,7 @@ def use_others() -> None:
         warnings.simplefilter("ignore")
         svmatlas.select(np.hstack([X, wide]), y, cv=2, rule="one_se", time_budget=1.0)  # takes eight: the rest is not explored
     svmatlas.ray(X, y, C_max=1e-3).coef(1e-4)
+    svmatlas.AsymmetricSVC().fit(csr_array(X), y)
     solve_integer([[1]], [[1]])
 
 

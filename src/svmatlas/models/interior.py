@@ -31,6 +31,7 @@ from scipy.sparse import csr_array, hstack, issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from svmatlas.data.features import lift
+from svmatlas.engine.compiled import entry
 from svmatlas.models.gap import SLIP, relative_gap
 from svmatlas.models.solve import ALARM, FAR
 from svmatlas.support.stopping import Limit
@@ -293,18 +294,29 @@ def _factor(rows: Any, gram: Floats | None, diagonal: Floats) -> Solve:
 
 def _factor_small(rows: Any, weight: Floats) -> Any:
     """The Cholesky factor of 1 + X'WX, for ``cho_solve``; by QR where its condition is too bad for Cholesky's way."""
-    root = np.sqrt(weight)[:, None]
-    scaled = rows.multiply(root).tocsr() if issparse(rows) else rows * root
+    if issparse(rows):
+        small = np.eye(rows.shape[1])
+        rows.sort_indices()
+        _add_products(rows.indptr.astype(np.intp), rows.indices.astype(np.intp), rows.data, weight, small)
+        return cho_factor(small, lower=True, overwrite_a=True, check_finite=False)
+    scaled = rows * np.sqrt(weight)[:, None]
     small = scaled.T @ scaled
-    small = small.toarray() if issparse(small) else small
     small[np.diag_indices_from(small)] += 1.0
     try:
         return cho_factor(small, lower=True, overwrite_a=True, check_finite=False)
     except LinAlgError:
-        if issparse(rows):
-            raise
         tall = np.vstack([scaled, np.eye(rows.shape[1])])
         return np.linalg.qr(tall, mode="r"), False
+
+
+@entry
+def _add_products(begin, column, value, weight, out):
+    """Add X'WX of sparse rows with sorted columns to a matrix, below its diagonal and on it."""
+    for i in range(weight.size):
+        for k in range(begin[i], begin[i + 1]):
+            x, row = weight[i] * value[k], out[column[k]]
+            for m in range(begin[i], k + 1):
+                row[column[m]] += x * value[m]
 
 
 def _reach(a: Floats, da: Floats, room: Floats, z: Floats, dz: Floats, v: Floats, dv: Floats) -> float:
@@ -313,8 +325,9 @@ def _reach(a: Floats, da: Floats, room: Floats, z: Floats, dz: Floats, v: Floats
 
 
 def _first_zero(values: Floats, change: Floats) -> float:
-    falling = change < 0
-    return float(np.min(values[falling] / -change[falling], initial=np.inf))
+    """How often a change can be added to positive values until one is zero."""
+    fastest = -float(np.fmin.reduce(change / values, initial=0.0))
+    return 1.0 / fastest if fastest > 0.0 else np.inf
 
 
 # ----------------------------------------------------------------------------------------------------------------------
