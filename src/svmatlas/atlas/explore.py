@@ -282,7 +282,8 @@ def _warn_of_rows(problem: Problem) -> None:
     data = problem.data
     rows = data.rows * np.where(data.axis == P, 1.0, -1.0)[:, None]
     order = np.argsort(rows @ np.cos(np.arange(rows.shape[1])), kind="stable")
-    apart = np.linalg.norm(np.diff(rows[order], axis=0), axis=1) / data.norm[order[1:]]
+    with np.errstate(divide="ignore", invalid="ignore"):  # rows of zeros
+        apart = np.linalg.norm(np.diff(rows[order], axis=0), axis=1) / data.norm[order[1:]]
     jitter = float(np.abs(data.target_jitter).max(initial=0.0))
     close = np.where(apart > TIED, apart, np.inf)
     k = int(np.argmin(close)) if close.size else -1
