@@ -149,7 +149,7 @@ def _count(surveyor: Surveyor, tile: Bounds, depth: int, limit: Limit) -> tuple[
     except Stopped:
         return 0, False
     if not isinstance(facets, list):
-        return int(np.count_nonzero(np.diff(facets.at))), facets.outcome == CLOSED
+        return facets.n_pieces, facets.outcome == CLOSED
     total, finished = 0, True
     for part in facets:
         if finished:

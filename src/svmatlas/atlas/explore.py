@@ -150,7 +150,7 @@ def explore(
     start = _check_start(start, bounds)
     most = _check_most(max_facets)
     check_budget(time_budget)
-    count_jobs(n_jobs)
+    count_jobs(n_jobs)  # an error is one at once
     get_help(explore=True)
     with stoppable(time_budget) as limit:
         problem = make_problem(
@@ -324,7 +324,7 @@ def _bar(progress: bool) -> Iterator[Any]:
 
         def show(facets: Facets, surveyor: Surveyor) -> None:
             nonlocal count
-            count += int(np.count_nonzero(np.diff(facets.at)))
+            count += facets.n_pieces
             bar.set_postfix_str(f"{count} facets", refresh=False)
             move_to(bar, surveyor.n_tiles, surveyor.n_known)
 

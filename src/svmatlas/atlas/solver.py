@@ -133,9 +133,8 @@ class Solver:
         beside, at = self.locator.slide(pieces, c)
         moved = np.flatnonzero(self.split.plateau[pieces])
         if moved.size > 0:
-            there = solve_on_plateau(
-                data, region, states[moved], c[moved], self.split.states(beside[moved]), at[moved]
-            )  # fmt: skip
+            others = self.split.states(beside[moved])
+            there = solve_on_plateau(data, region, states[moved], c[moved], others, at[moved])
             for array, values in zip(solution, there, strict=True):
                 array[moved] = values
         return solution, at

@@ -28,7 +28,7 @@ from svmatlas.engine.guess import approximate
 from svmatlas.engine.layers import FULL, PAUSED
 from svmatlas.engine.maps import affine_maps
 from svmatlas.engine.names import make_words
-from svmatlas.engine.plateaus import find_plateaus
+from svmatlas.engine.plateaus import class_weights, find_plateaus
 from svmatlas.engine.tile import Engine, Facets, Frame, impossible, uncertain
 from svmatlas.engine.workspace import CUT, INSIDE, MARGIN, P, Q
 from svmatlas.models.walk import Steps, Walker, line_across, state_at, tidy
@@ -215,7 +215,7 @@ class Surveyor:
         self.words = make_words(problem.n_points, np.random.default_rng(problem.seed))
         self.region = make_region(bounds, problem.cost_exponent)
         self.engine = Engine(problem.data, self.words, betas)
-        self.weights = np.array([problem.data.weight[problem.data.axis == axis].sum() for axis in (P, Q)])
+        self.weights = class_weights(problem.data)
         self.ray = Ray(problem, bounds)
         self.seeds: deque[Seed] = deque(maxlen=SEEDS)
         self.known: dict[tuple[float, ...], tuple[States, Floats | None]] = {}  # partitions at corners of tiles, and weights

@@ -82,12 +82,12 @@ RINGED, LONE, SAME, OTHER = range(4)
 """The queues, in the order in which they are served: facets of which all corners are known; those of one colour of which
 one corner is known, and all of that colour; those of the other colour. Of LONE the last is served first: it shares most points
 with the facet before, and so most columns of its factor."""
-PLAIN, TIE, CROWDED, POSITIVES, NEGATIVES, UNSURE, LIKELY, POSITIVE_PLATEAU, NEGATIVE_PLATEAU, PLATEAU_BIT = np.arange(10)
+PLAIN, TIE, CROWDED, POSITIVES, NEGATIVES, UNSURE, LIKELY, POSITIVE_PLATEAU, NEGATIVE_PLATEAU, PLATEAU_SLIVER = np.arange(10)
 """Kinds of facets: plain ones; those without area, which the jitter made; those where points may be tied (canonical.py): at a
 corner more points may be on the margin than M and two events explain; those where without jitter all positive, or all
 negative, points are on the margin: M is so many of them that beta is e (see Anchored facets in facet.py); those that may be
 ties up to rounding of the data, which joining.py judges anew, whatever the way to them was, UNSURE ones and LIKELY ones; whole
-plateaus, which were not explored (plateaus.py); and bits of them without area."""
+plateaus, which were not explored (plateaus.py); and slivers of them, without area."""
 FAR = 2
 """Marks facets close to infinity or an axis, where thin ones are marked by 1."""
 CLOSED_SINCE, UNVISITED = -2, -3
@@ -289,6 +289,12 @@ def before_in(corner: Ints, at: Ints) -> Ints:
     """The corners before some in their facets."""
     facet = facet_of(corner, at)
     return np.where(corner == at[facet], at[facet + 1], corner) - 1
+
+
+def after_in(corner: Ints, at: Ints) -> Ints:
+    """The corners after some in their facets."""
+    facet = facet_of(corner, at)
+    return np.where(corner + 1 == at[facet + 1], at[facet], corner + 1)
 
 
 def full_state(start: States, which: Ints, state: States | np.int8) -> States:

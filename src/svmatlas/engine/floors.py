@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from svmatlas.engine.arena import before_in, facet_of
 from svmatlas.engine.mesh import Mesh
 from svmatlas.engine.workspace import Floats, Ints, L
 
@@ -66,11 +67,9 @@ class Floor(NamedTuple):
 def make_floor(mesh: Mesh, pieces: Ints, axis: int) -> Floor:
     """The floor of a plateau, which is one facet of a mesh or several."""
     place = np.concatenate([np.arange(mesh.facet_at[f], mesh.facet_at[f + 1]) for f in pieces])
-    before = np.concatenate([np.roll(np.arange(mesh.facet_at[f], mesh.facet_at[f + 1]), 1) for f in pieces])
-    own = np.repeat(pieces, mesh.facet_at[pieces + 1] - mesh.facet_at[pieces])
-    beside = mesh.edge_facets[mesh.facet_edges[place]].sum(axis=1) - own
+    beside = mesh.edge_facets[mesh.facet_edges[place]].sum(axis=1) - facet_of(place, mesh.facet_at)
     inner = np.flatnonzero(beside >= 0)
-    a, b = (mesh.vertices[mesh.facet_vertices[which[inner]]] for which in (before, place))
+    a, b = (mesh.vertices[mesh.facet_vertices[which[inner]]] for which in (before_in(place, mesh.facet_at), place))
     with np.errstate(divide="ignore", invalid="ignore"):
         ends = a[:, 1 - axis] / a[:, L], b[:, 1 - axis] / b[:, L]  # not a number where the cost of the class alone is infinite
     low, high = np.fmin(*ends) * (1.0 - SLACK), np.fmax(*ends) * (1.0 + SLACK)

@@ -21,12 +21,12 @@ from svmatlas.engine.arena import (
     FAR,
     LIKELY,
     OPEN,
-    PLATEAU_BIT,
+    PLATEAU_SLIVER,
     PLATEAUS,
     POSITIVE_PLATEAU,
     TIE,
     UNSURE,
-    facet_of,
+    after_in,
 )
 from svmatlas.engine.compiled import entry, kernel, kernel_alloc
 from svmatlas.engine.mesh import AROUND, FAR_OUT, PLACE, Mesh, Places, Split, is_far_out, number_all, take_lists
@@ -100,7 +100,7 @@ class Joiner:
         n_whole = kind.size
         doors: list[Ints] = []
         if np.any(place["behind"] <= PLATEAUS):
-            alive = reach(root, at, place)
+            alive = _reach(root, at, place)
             at, kind, place, corner, around, doors = _add_plateaus(self.region, alive, at, kind, place, corner, around)
         order, mesh, flips = number_all(pool, root, at, place, around, corner, doors)
         split = Split(mesh, flips, kind[order], start)
@@ -171,7 +171,7 @@ PART = 256
 
 
 @entry
-def reach(root, at, place):
+def _reach(root, at, place):
     """Which facets are connected to the root by edges. What is between a plateau and a side alone has no area."""
     seen, waiting, n = np.zeros(at.size - 1, np.bool_), np.empty(at.size - 1, np.int64), 1
     seen[root], waiting[0] = True, root
@@ -191,7 +191,7 @@ def _add_plateaus(
 ) -> tuple[Ints, npt.NDArray[np.int8], Places, Floats, Places, list[Ints]]:
     """All facets with those that plateaus are, which were left out; in a partial map what is behind their edges is unknown.
 
-    Of each plateau also the places whose edges lead to partitions with |M| = rank. Bits that have none have no area.
+    Of each plateau also the places whose edges lead to partitions with |M| = rank. Slivers have none.
     """
     if np.any(place["behind"] == OPEN):
         place["behind"][place["behind"] <= PLATEAUS] = OPEN
@@ -206,10 +206,8 @@ def _add_plateaus(
         more = np.empty(vertex.size, PLACE)
         more["code"], more["vertex"], more["behind"] = ring.code, vertex, ring.behind
         place = np.concatenate([place, more])
-        at, kind = (
-            np.append(at, len(place)),
-            np.append(kind, POSITIVE_PLATEAU + axis if whole else PLATEAU_BIT).astype(np.int8),
-        )
+        at = np.append(at, len(place))
+        kind = np.append(kind, POSITIVE_PLATEAU + axis if whole else PLATEAU_SLIVER).astype(np.int8)
         doors.append(at[-2] + np.flatnonzero(ring.is_full if whole else ring.twin >= 0))
     return at, kind, place, corner, around, doors
 
@@ -421,12 +419,6 @@ CUT_CODE = -1 - CUT
 """Codes up to this are of cuts."""
 
 
-def _after(corner: Ints, at: Ints) -> Ints:
-    """The corners after some in their facets."""
-    facet = facet_of(corner, at)
-    return np.where(corner + 1 == at[facet + 1], at[facet], corner + 1)
-
-
 def _join_at_infinity(mesh: Mesh) -> Floats:
     """Give one number to corners at infinity that end the same edge, in place; returns the vertices then.
 
@@ -440,7 +432,7 @@ def _join_at_infinity(mesh: Mesh) -> Floats:
     infinite = np.flatnonzero(far[vertex])
     corner = np.concatenate([infinite, infinite])
     edge = mesh.facet_edges[
-        np.concatenate([infinite, _after(infinite, mesh.facet_at)])
+        np.concatenate([infinite, after_in(infinite, mesh.facet_at)])
     ]  # a corner ends one edge of its facet, begins the next
     event = edge_code[edge] >= 0
     corner, edge = corner[event], edge[event]

@@ -12,13 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.engine.arena import (
-    NEGATIVE_PLATEAU,
-    PLATEAU_BIT,
-    POSITIVE_PLATEAU,
-    TIE,
-    states_of,
-)
+from svmatlas.engine.arena import NEGATIVE_PLATEAU, PLATEAU_SLIVER, POSITIVE_PLATEAU, TIE, states_of
 from svmatlas.engine.compiled import entry_noalloc, kernel
 from svmatlas.engine.names import corner_of_triangle
 
@@ -53,7 +47,7 @@ class Split(NamedTuple):
     @property
     def tie(self) -> npt.NDArray[np.bool_]:
         """Which facets exist only because of the jitter."""
-        tie: npt.NDArray[np.bool_] = (self.kind == TIE) | (self.kind == PLATEAU_BIT)
+        tie: npt.NDArray[np.bool_] = (self.kind == TIE) | (self.kind == PLATEAU_SLIVER)
         return tie
 
     @property
@@ -64,7 +58,7 @@ class Split(NamedTuple):
 
     @property
     def left_out(self) -> npt.NDArray[np.bool_]:
-        """Which facets were not explored: plateaus, and bits of them without area."""
+        """Which facets were not explored: plateaus, and slivers of them."""
         left_out: npt.NDArray[np.bool_] = self.kind >= POSITIVE_PLATEAU
         return left_out
 

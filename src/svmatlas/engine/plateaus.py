@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.engine.arena import BOUNDARY, PLATEAUS, TIE
+from svmatlas.engine.arena import BOUNDARY, PLATEAUS, TIE, after_in, before_in, facet_of
 from svmatlas.engine.compiled import entry
 from svmatlas.engine.workspace import Bools, Data, Floats, Int32, Ints, L, P, Q, Region
 
@@ -44,9 +44,14 @@ class UnclosedError(Exception):
     """The facets around a plateau do not enclose it: it has to be explored."""
 
 
+def class_weights(data: Data) -> Floats:
+    """The summed weights W of the positives and of the negatives."""
+    return np.array([data.weight[data.axis == axis].sum() for axis in (P, Q)])
+
+
 def find_plateaus(data: Data, least: Floats) -> Bools:
     """Whose plateaus can be left out of a region with these least costs (p, q), l = 1: the positives', the negatives'."""
-    weight = np.array([data.weight[data.axis == axis].sum() for axis in (P, Q)])
+    weight = class_weights(data)
     count = np.array([np.sum(data.axis == axis) for axis in (P, Q)])
     bound = data.anchor**2 + (least * weight)[::-1]
     found: Bools = (data.anchor > 0) & (count > data.rank) & (least * weight < CERTAIN * bound)
@@ -73,12 +78,10 @@ def find_rings(
     """
     code, vertex, behind = place["code"], place["vertex"], place["behind"]
     facing = np.flatnonzero((behind == PLATEAUS - axis) | (behind == PLATEAUS - 2 - axis))
-    facet = np.searchsorted(at, facing, side="right") - 1
-    facing, facet = facing[alive[facet]], facet[alive[facet]]
+    facing = facing[alive[facet_of(facing, at)]]
     if facing.size == 0:
         return []
-    first, last = at[facet], at[facet + 1] - 1
-    before, after = np.where(facing == first, last, facing - 1), np.where(facing == last, first, facing + 1)
+    facet, before, after = facet_of(facing, at), before_in(facing, at), after_in(facing, at)
     start, end = vertex[facing], vertex[before]  # as the plateau is gone round
     following = _follow(facet, start, end)
     tails, heads = np.flatnonzero(following < 0), np.setdiff1d(np.arange(facing.size), following)
@@ -104,7 +107,7 @@ def find_rings(
     return [ring_of(order) for order in _rings(following, kind[facet], full)]
 
 
-def _follow(facet: Ints, start: Int32, end: Int32) -> Ints:
+def _follow(facet: Int32, start: Int32, end: Int32) -> Ints:
     """For each edge of a plateau the one that begins where it ends; -1 if there is none: it ends on a side.
 
     Where two begin, the plateau touches itself in a vertex: of its two parts there each lies between two facets.
@@ -120,7 +123,7 @@ def _follow(facet: Ints, start: Int32, end: Int32) -> Ints:
 
 
 def _rings(following: Ints, kind: Kinds, full: Bools) -> list[Ints]:
-    """The edges of all rings in order. A bit without |M| = rank may only be between pieces without area, then it has none."""
+    """The edges of all rings in order. One without |M| = rank may only be between pieces without area: a sliver."""
     ring, sizes = _number_rings(following)
     whole = np.bincount(ring[full], minlength=sizes.size) > 0
     if not whole.any() or np.any(kind[~whole[ring]] != TIE):

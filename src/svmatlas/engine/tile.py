@@ -117,6 +117,11 @@ class Facets(NamedTuple):
     parent: Int32  # (F,) the facet of the tile that named this one, and
     flips: Int32  # (F, 2) the codes of candidates crossed from there, -1 for none
 
+    @property
+    def n_pieces(self) -> int:
+        """So many facets, without those of plateaus that are left out."""
+        return int(np.count_nonzero(np.diff(self.at)))
+
     def states(self, facets: Ints) -> States:
         """Partitions of some facets."""
         states = np.tile(self.start, (facets.size, 1))

@@ -16,7 +16,7 @@ Array = npt.NDArray[Any]
 MAGIC, FORMAT, PREFIX = b"SVMATLAS", 3, 48
 
 PLATEAU = 7
-"""Kinds of pieces from this on are plateaus, or bits of them."""
+"""Kinds of pieces from this on are plateaus, or slivers of them."""
 
 MESH = (
     "vertices", "edge_code", "edge_facets", "edge_vertices", "facet_layer", "facet_parent", "facet_at", "facet_edges",
