@@ -43,7 +43,7 @@ class Tab:
 
     def settle(self):
         """Wait until nothing is left to draw or to compute."""
-        busy = "app.scheduled || app.waiting || app.surfacing || app.resting || app.values.pending"
+        busy = "app.scheduled || app.waiting || app.surfacing || app.resting || app.isDrawing || app.values.pending"
         self.page.evaluate(
             "async () => { const app = await window.svmatlas; let calm = 0; while (calm < 5) {"
             f" await new Promise((done) => setTimeout(done, 20)); calm = ({busy}) ? 0 : calm + 1; }} }}"

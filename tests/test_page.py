@@ -144,6 +144,82 @@ def test_models_are_those_of_the_atlas(shown):
         assert [one["counts"][name] for name in ("tn", "fp", "fn", "tp")] == expected
 
 
+NOTED = """(() => {
+  const noted = new Map(), { values } = app, put = values.putOne;
+  values.putOne = function (id, ...four) { noted.set(id, four); return put.call(this, id, ...four); };
+  app.noted = noted;
+  app.setRows([given.row]), app.setPins([given.pin]), app.setColor(given.color);
+})()"""
+"""Begin with a colour, and note its values in doubles; the card has them in single precision."""
+
+
+def noted_values(atlas, tab, color, row=0, pin=(0.1, 0.1)):
+    """Some facets, and the four numbers of each."""
+    tab.run(NOTED, {"color": color, "row": row, "pin": list(pin)})
+    tab.settle()
+    noted, pick = tab.run("(delete app.values.putOne, app.noted.size)"), np.random.default_rng(0)
+    assert noted >= 0.5 * atlas.n_facets
+    facets = pick.permutation(atlas.n_facets)[:300]
+    found = tab.run("given.map((f) => app.noted.get(f) ?? null)", facets.tolist())
+    known = np.array([four is not None for four in found])
+    return facets[known], np.array([four for four in found if four is not None])
+
+
+def inside(atlas, tab, facets):
+    """Costs that the page takes for the middles of some facets, and for which facets doubles can say so; the others are too thin."""
+    costs = np.array(tab.run("given.map((f) => Array.from(app.values.middles.subarray(2 * f, 2 * f + 2)))", facets.tolist()))
+    good = np.all(np.isfinite(costs) & (costs > 0), axis=1)
+    good[good] &= atlas.locate(*costs[good].T) == facets[good]
+    assert np.mean(good) > 0.8
+    return costs.T, good
+
+
+def test_the_colours_of_a_coefficient_are_the_coefficient(shown):
+    """All facets in one walk, from neighbour to neighbour: each has the coefficient that the atlas solves for alone."""
+    atlas, _, _, tab = shown
+    if not atlas._problem.features.linear:
+        assert not any(one.startswith("coef") for one in tab.run("app.quantities.map(({ id }) => id)"))
+        return
+    j = atlas._problem.features.n_features - 1
+    facets, values = noted_values(atlas, tab, f"coef:{j}")
+    costs, good = inside(atlas, tab, facets)
+    C_pos, C_neg = costs[:, good]
+    p, q, l, _ = values[good].T
+    coef = atlas.coef(C_pos, C_neg)
+    size = np.maximum(np.abs(coef).max(axis=1), 1e-3)
+    np.testing.assert_allclose((p * C_pos + q * C_neg + l) / size, coef[:, j] / size, rtol=0, atol=1e-9)
+
+
+def test_the_colours_of_alpha_are_alpha(shown):
+    """As a share of its bound. Where ties cut a facet alpha is not unique: another test looks at that."""
+    atlas, _, _, tab = shown
+    sizes = np.zeros(atlas._problem.point.size, dtype=int)
+    for f in np.random.default_rng(1).integers(0, atlas.n_facets, 200):
+        sizes[atlas.partition(int(f)).margin] += 1
+    row = int(np.argmax(sizes))
+    facets, values = noted_values(atlas, tab, "alpha", row)
+    costs, good = inside(atlas, tab, facets)
+    good &= ~atlas._canonical.is_cut[facets]
+    C_pos, C_neg = costs[:, good]
+    p, q, l, kind = values[good].T
+    bound = C_pos if atlas._problem.sign[row] > 0 else C_neg
+    share = np.where(kind == 1, (p * C_pos + q * C_neg + l) / bound, l)
+    np.testing.assert_allclose(share, atlas.alpha(C_pos, C_neg)[:, row] / bound, rtol=0, atol=1e-9)
+    assert np.any(kind == 1)
+
+
+def test_the_colours_of_scores_count_the_held_out_rows(shown):
+    atlas, X, y, tab = shown
+    pin, truth = np.array([0.1, 0.1]), y == atlas.classes_[1]
+    for color in ("score", "disagree"):
+        facets, values = noted_values(atlas, tab, color, pin=pin)
+        costs, good = inside(atlas, tab, facets)
+        positive, pinned = atlas.decision_function(X, *costs[:, good]) > 0, atlas.decision_function(X, *pin) > 0
+        right = (positive[:, truth].mean(axis=1) + (~positive[:, ~truth]).mean(axis=1)) / 2
+        expected = right if color == "score" else np.sum(positive != pinned, axis=1)
+        np.testing.assert_allclose(values[good, 2], expected, rtol=0, atol=1e-12)
+
+
 def test_without_held_out_rows_those_of_the_data_are_scored(small):
     tab, X, y, atlas, *_ = small
     counts = tab.run("app.query(0.3, 0.2).counts")

@@ -14,7 +14,7 @@ import { locate } from "./locate.js";
 import { Overlay } from "./overlay.js";
 import { PIN_NAMES, comparison, modelCard, pythonOf } from "./panel.js";
 import { SCALES, costsAt, fromPixel, homeView } from "./plane.js";
-import { Scene } from "./scene.js";
+import { LOOK, Scene } from "./scene.js";
 import { confusion, predictions, scoresOf } from "./scores.js";
 import { modelAt } from "./solve.js";
 import { scoreAt } from "./surface.js";
@@ -22,8 +22,8 @@ import { unpack } from "./unpack.js";
 import { Values, quantities } from "./values.js";
 
 const FURTHEST = 2; // zoom from home
-const TURN = 10; // milliseconds of work on values between frames, and at least as long as a frame takes,
-const LONGEST = 150; // but no longer than this
+const TURN = 12; // milliseconds of work on values at a time: then the page answers
+const SHOW = 250; // milliseconds after which new values are drawn
 
 export class App extends Scene {
   constructor(root, atlas, hooks = {}) {
@@ -41,6 +41,11 @@ export class App extends Scene {
     this.setColor(this.quantities[0].id);
     listen(this);
     this.setTheme(this.theme);
+  }
+
+  async firstPicture() {
+    do await new Promise((done) => setTimeout(done, LOOK));
+    while (!this.drawn || this.isDrawing);
   }
 
   // After the first picture: models need the neighbours of all facets.
@@ -100,10 +105,12 @@ export class App extends Scene {
 
   measure() {
     const box = this.window.getBoundingClientRect();
-    const ratio = Math.min(2, globalThis.devicePixelRatio || 1);
-    this.size = { width: Math.max(50, Math.round(box.width)), height: Math.max(50, Math.round(box.height)) };
+    this.ratio = Math.min(2, globalThis.devicePixelRatio || 1);
+    const size = { width: Math.max(50, Math.round(box.width)), height: Math.max(50, Math.round(box.height)), ratio: this.ratio };
+    if (JSON.stringify(size) === JSON.stringify(this.size)) return;
+    this.size = size;
     for (const canvas of [this.plane, this.marks]) {
-      [canvas.width, canvas.height] = [ratio * this.size.width, ratio * this.size.height];
+      [canvas.width, canvas.height] = [this.ratio * size.width, this.ratio * size.height];
     }
   }
 
@@ -135,7 +142,7 @@ export class App extends Scene {
     this.costs = costs;
     if (center && costs.every(Number.isFinite)) {
       const place = this.overlay.placeOfCosts.call({ scale: this.scale }, costs);
-      if (place.every(Number.isFinite)) Object.assign(this.view, { x: place[0], y: place[1] });
+      if (place.every(Number.isFinite)) this.view = { ...this.view, x: place[0], y: place[1] };
     }
     this.model = modelAt(this.atlas, ...costs);
     this.hooks.changed?.(costs);
@@ -277,13 +284,23 @@ export class App extends Scene {
     this.prepareFine();
     this.makeSurface();
     this.askValues();
-    if (this.values.pending) {
-      this.values.work(Math.min(LONGEST, Math.max(TURN, this.kept?.milliseconds ?? 0)));
-      this.changed();
-    }
+    this.lastFrame = performance.now();
+    this.work();
     clearTimeout(this.linking);
     this.linking = setTimeout(() => this.hooks.linked?.(this.link), 200);
     this.frames = (this.frames || 0) + 1;
+  }
+
+  // Values are computed in turns, between which the page answers, and are drawn now and then.
+  work() {
+    if (this.working || !this.values.pending) return;
+    this.working = setTimeout(() => {
+      this.working = null;
+      this.values.work(TURN);
+      const due = performance.now() > this.lastFrame + SHOW && !this.isDrawing;
+      if (due || !this.values.pending) this.changed();
+      this.work();
+    });
   }
 
   // The panel beside the plane
@@ -366,7 +383,7 @@ export async function mount(root, packed, hooks) {
     const atlas = makeAtlas(await unpack(packed));
     note.remove();
     const app = new App(root, atlas, hooks);
-    await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+    await app.firstPicture();
     app.begin();
     return app;
   } catch (error) {

@@ -136,38 +136,76 @@ export function rowStates(atlas, state) {
   return Int8Array.from(atlas.point, (point) => (point === DROPPED ? NONE : point === ZERO ? INSIDE : state[point]));
 }
 
-// Rows on the margin and inside it, of every facet: by what changes from parent to child.
-export function sizesOfSets(atlas) {
-  const n = atlas.parent.length;
-  const margin = new Int32Array(n);
-  const inside = new Int32Array(n);
-  const zeros = atlas.point.reduce((sum, point) => sum + (point === ZERO), 0);
-  for (let i = 0; i < atlas.nPoints; i++) {
-    if (atlas.start[i] === MARGIN) margin[0] += atlas.rowsOfPoint[i];
-    if (atlas.start[i] === INSIDE) inside[0] += atlas.rowsOfPoint[i];
+// The facet that each piece is the first one of, NONE for others; null where pieces are facets.
+export function facetOfPiece(atlas) {
+  if (!atlas.piece) return null;
+  if (!atlas.facetOf) {
+    atlas.facetOf = new Int32Array(atlas.parent.length).fill(NONE);
+    atlas.piece.forEach((piece, f) => (atlas.facetOf[piece] = f));
   }
-  inside[0] += zeros;
-  // Whether a flip enters or leaves the margin is not in its code: states are followed along the tree, depth first.
-  const children = childLists(atlas.parent);
+  return atlas.facetOf;
+}
+
+// Rows on the margin and inside it, of every facet. Whether a flip enters or leaves the margin is not in its code: states are followed
+// along the tree, depth first.
+export function sizesOfSets(atlas) {
+  if (!atlas.children) atlas.children = childLists(atlas.parent);
+  const { first, sibling } = atlas.children;
+  const facetOf = facetOfPiece(atlas);
+  const found = { margin: new Int32Array(atlas.nFacets), inside: new Int32Array(atlas.nFacets) };
   const state = atlas.start.slice();
-  const stack = [0];
-  const next = children.first.slice();
+  const sizes = countSets(atlas, state);
+  const note = (piece) => noteSizes(atlas, state, sizes, facetOf ? facetOf[piece] : piece, found);
+  const [stack, next] = [[0], first.slice()];
+  note(0);
   while (stack.length) {
     const f = stack[stack.length - 1];
     const child = next[f];
     if (child === NONE) {
       stack.pop();
-      turn(atlas, state, f, true);
+      turn(atlas, state, sizes, atlas.flipB[f]);
+      turn(atlas, state, sizes, atlas.flipA[f]);
       continue;
     }
-    next[f] = children.sibling[child];
-    [margin[child], inside[child]] = turnAndCount(atlas, state, child, margin[f], inside[f]);
+    next[f] = sibling[child];
+    turn(atlas, state, sizes, atlas.flipA[child]);
+    turn(atlas, state, sizes, atlas.flipB[child]);
+    note(child);
     stack.push(child);
   }
-  return { margin, inside };
+  return found;
 }
 
-function childLists(parent) {
+// Rows in each set. Rows of zeros are always inside.
+function countSets(atlas, state) {
+  const sizes = new Int32Array(3);
+  for (let i = 0; i < atlas.nPoints; i++) sizes[state[i]] += atlas.rowsOfPoint[i];
+  sizes[INSIDE] += atlas.point.reduce((sum, point) => sum + (point === ZERO), 0);
+  return sizes;
+}
+
+function turn(atlas, state, sizes, code) {
+  if (code < 0) return;
+  const i = code >> 1;
+  sizes[state[i]] -= atlas.rowsOfPoint[i];
+  cross(state, code);
+  sizes[state[i]] += atlas.rowsOfPoint[i];
+}
+
+// Where rows are tied, more of them are on the margin than in the piece.
+function noteSizes(atlas, state, sizes, facet, { margin, inside }) {
+  if (facet < 0) return;
+  margin[facet] = sizes[MARGIN];
+  inside[facet] = sizes[INSIDE];
+  if (!atlas.tiedAt) return;
+  for (let k = atlas.tiedAt[facet]; k < atlas.tiedAt[facet + 1]; k++) {
+    const i = atlas.tied[k];
+    if (state[i] !== MARGIN) margin[facet] += atlas.rowsOfPoint[i];
+    if (state[i] === INSIDE) inside[facet] -= atlas.rowsOfPoint[i];
+  }
+}
+
+export function childLists(parent) {
   const first = new Int32Array(parent.length).fill(NONE);
   const sibling = new Int32Array(parent.length).fill(NONE);
   for (let f = parent.length - 1; f > 0; f--) {
@@ -175,25 +213,6 @@ function childLists(parent) {
     first[parent[f]] = f;
   }
   return { first, sibling };
-}
-
-function turn(atlas, state, f, back) {
-  const codes = back ? [atlas.flipB[f], atlas.flipA[f]] : [atlas.flipA[f], atlas.flipB[f]];
-  for (const code of codes) if (code >= 0) cross(state, code);
-}
-
-function turnAndCount(atlas, state, f, margin, inside) {
-  for (const code of [atlas.flipA[f], atlas.flipB[f]]) {
-    if (code < 0) continue;
-    const i = code >> 1;
-    const rows = atlas.rowsOfPoint[i];
-    margin -= state[i] === MARGIN ? rows : 0;
-    inside -= state[i] === INSIDE ? rows : 0;
-    cross(state, code);
-    margin += state[i] === MARGIN ? rows : 0;
-    inside += state[i] === INSIDE ? rows : 0;
-  }
-  return [margin, inside];
 }
 
 // Costs of the user as homogeneous costs of the engine, the largest entry near 1, all by powers of two (data/problem.py).

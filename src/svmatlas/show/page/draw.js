@@ -6,6 +6,7 @@
 import { TABLES } from "./colors.js";
 
 export const WIDE = 2048; // of the texture of values
+const SAMPLES = 4; // in a pixel of a smooth picture
 const SCALE_NUMBERS = { log: 0, linear: 1, triangle: 2 };
 
 const VERTEX = `#version 300 es
@@ -133,16 +134,27 @@ function makeTexture(gl) {
   return texture;
 }
 
+// A frame with several samples a pixel, for facets that are larger than pixels.
+function makeSmooth(gl) {
+  const [frame, buffer] = [gl.createFramebuffer(), gl.createRenderbuffer()];
+  gl.bindRenderbuffer(gl.RENDERBUFFER, buffer);
+  gl.bindFramebuffer(gl.FRAMEBUFFER, frame);
+  gl.framebufferRenderbuffer(gl.FRAMEBUFFER, gl.COLOR_ATTACHMENT0, gl.RENDERBUFFER, buffer);
+  gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+  return { frame, buffer, width: 0, height: 0 };
+}
+
 export class Painter {
   constructor(canvas, nDrawn) {
     this.canvas = canvas;
-    const gl = canvas.getContext("webgl2", { antialias: true, alpha: false, preserveDrawingBuffer: true });
+    const gl = canvas.getContext("webgl2", { antialias: false, alpha: false, preserveDrawingBuffer: true });
     if (!gl) throw new Error("this browser has no WebGL 2");
     this.gl = gl;
     this.facets = makeProgram(gl, VERTEX, FRAGMENT);
     this.pictures = makeProgram(gl, PICTURE_VERTEX, PICTURE_FRAGMENT);
     this.moved = makeProgram(gl, BEFORE_VERTEX, BEFORE_FRAGMENT);
     this.before = makeTexture(gl);
+    this.smooth = makeSmooth(gl);
     this.height = Math.max(1, Math.ceil(nDrawn / WIDE));
     this.values = makeTexture(gl);
     gl.texImage2D(gl.TEXTURE_2D, 0, gl.RGBA32F, WIDE, this.height, 0, gl.RGBA, gl.FLOAT, null);
@@ -204,9 +216,39 @@ export class Painter {
     this.gl.deleteVertexArray(loaded.array);
   }
 
+  // Begin with a picture, smooth or with one sample a pixel.
+  begin(smooth, background) {
+    const { gl } = this;
+    const { width, height } = this.canvas;
+    this.isSmooth = smooth;
+    if (smooth) this.fitSmooth(width, height);
+    gl.bindFramebuffer(gl.FRAMEBUFFER, smooth ? this.smooth.frame : null);
+    gl.viewport(0, 0, width, height);
+    this.clear(background);
+  }
+
+  fitSmooth(width, height) {
+    const { gl, smooth } = this;
+    if (smooth.width === width && smooth.height === height) return;
+    Object.assign(smooth, { width, height });
+    gl.bindRenderbuffer(gl.RENDERBUFFER, smooth.buffer);
+    gl.renderbufferStorageMultisample(gl.RENDERBUFFER, SAMPLES, gl.RGB8, width, height);
+  }
+
+  // Show what was drawn since.
+  end() {
+    const { gl } = this;
+    if (!this.isSmooth) return;
+    const { width, height } = this.canvas;
+    this.isSmooth = false;
+    gl.bindFramebuffer(gl.READ_FRAMEBUFFER, this.smooth.frame);
+    gl.bindFramebuffer(gl.DRAW_FRAMEBUFFER, null);
+    gl.blitFramebuffer(0, 0, width, height, 0, 0, width, height, gl.COLOR_BUFFER_BIT, gl.NEAREST);
+    gl.bindFramebuffer(gl.FRAMEBUFFER, null);
+  }
+
   clear(background) {
     const { gl } = this;
-    gl.viewport(0, 0, this.canvas.width, this.canvas.height);
     gl.clearColor(...background, 1);
     gl.clear(gl.COLOR_BUFFER_BIT);
   }
@@ -241,12 +283,22 @@ export class Painter {
     gl.bindVertexArray(null);
   }
 
-  // Keep what is drawn now, and wait until it is.
+  // Keep what is drawn now.
   keep() {
     const { gl, canvas } = this;
     gl.bindTexture(gl.TEXTURE_2D, this.before);
     gl.copyTexImage2D(gl.TEXTURE_2D, 0, gl.RGB, 0, 0, canvas.width, canvas.height, 0); // the window has no alpha
-    gl.readPixels(0, 0, 1, 1, gl.RGBA, gl.UNSIGNED_BYTE, new Uint8Array(4));
+    this.fence = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
+    gl.flush();
+  }
+
+  // Whether what was kept last is drawn: the card, or what stands for it, works beside the page.
+  isDrawn() {
+    const { gl } = this;
+    if (this.fence && gl.clientWaitSync(this.fence, 0, 0) === gl.TIMEOUT_EXPIRED) return false;
+    gl.deleteSync(this.fence);
+    this.fence = null;
+    return true;
   }
 
   // Draw what was kept, its middle at (x, y) of the window from -1 to 1, and so many times as large.

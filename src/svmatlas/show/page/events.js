@@ -2,8 +2,8 @@
 
 import { INSIDE, MARGIN, OUTSIDE, neighboursOf } from "./atlas.js";
 
-// The set of one point in each facet, from parent to child.
-export function statesOfPoint(atlas, i) {
+// The set of one point in each piece, from parent to child.
+export function statesInPieces(atlas, i) {
   const n = atlas.parent.length;
   const state = new Int8Array(n);
   state[0] = atlas.start[i];
@@ -14,10 +14,13 @@ export function statesOfPoint(atlas, i) {
       state[f] = state[f] === MARGIN ? (code & 1 ? INSIDE : OUTSIDE) : MARGIN;
     }
   }
-  return atlas.piece ? byFacet(atlas, state, i) : state;
+  return state;
 }
 
-function byFacet(atlas, state, i) {
+// The set of one point in each facet.
+function statesOfPoint(atlas, i) {
+  const state = statesInPieces(atlas, i);
+  if (!atlas.piece) return state;
   const out = Int8Array.from(atlas.piece, (piece) => state[piece]);
   for (let f = 0; f < atlas.nFacets; f++) {
     for (let k = atlas.tiedAt[f]; k < atlas.tiedAt[f + 1]; k++) if (atlas.tied[k] === i) out[f] = MARGIN;

@@ -7,7 +7,7 @@
 import { INSIDE, MARGIN } from "./atlas.js";
 import { dotMinus } from "./doubles.js";
 
-const CANCELLED = 2 ** -50; // a weight below this times the size of its three terms is zero
+export const CANCELLED = 2 ** -50; // a weight below this times the size of its three terms is zero
 
 export const zeros = (n) => new Float64Array(n);
 
@@ -84,11 +84,16 @@ function refined(rows, Q, R, beta, target) {
 export function mapsOf(atlas, state) {
   const members = [];
   for (let i = 0; i < state.length; i++) if (state[i] === MARGIN) members.push(i);
+  return mapsFrom(atlas, members, pulls(atlas, state));
+}
+
+// The same from its members, and b+ and b-, which are changed.
+export function mapsFrom(atlas, members, pulls) {
   const rows = members.map((i) => rowOf(atlas, i));
   const { Q, R } = factor(rows);
   const alpha = [];
   const beta = [];
-  for (const pull of pulls(atlas, state)) {
+  for (const pull of pulls) {
     const along = zeros(Q.length);
     for (let pass = 0; pass < 2; pass++) {
       for (let k = 0; k < Q.length; k++) {

@@ -6,14 +6,16 @@
 import { PIN_NAMES } from "./panel.js";
 import { bend, boxOf, halfPlanes, homeView, makeScale, placeOf } from "./plane.js";
 import { hasSurface, scoresIn } from "./surface.js";
-import { alongCurve, facetsIn, layOut, ringOf, triangulate } from "./triangles.js";
-import { middleOfFacet, usualRange } from "./values.js";
+import { alongCurve, facetsIn, largest, layOut, onPixels, ringOf, triangulate } from "./triangles.js";
+import { usualRange } from "./values.js";
 
 const CHORD = 0.3; // pixels that a drawn facet may be off
 const FINE = 60000; // facets in view up to which they are drawn anew, as exactly as the zoom asks for, with their edges
+const FIRST = 2000; // facets that values are computed for first
 const AROUND = 0.5; // what is drawn beside the home view, as a share of it; further out only what is drawn anew
 const CHUNK = 2048; // facets that are drawn or left out together
 const SLOW = 25; // milliseconds that drawing all facets may take in each frame of a movement
+export const LOOK = 4; // milliseconds between looks whether facets are drawn
 const REST = 120; // milliseconds without movement after which they are drawn if they take longer
 const THEMES = {
   dark: { background: [0.09, 0.1, 0.12], unknown: [0.22, 0.23, 0.26], ink: "#eeeeee", edge: [0, 0, 0, 1] },
@@ -89,31 +91,55 @@ export class Scene {
   }
 
   draw() {
-    const { painter, view, size, scale, quantity } = this;
-    const { background, unknown, ink, edge } = THEMES[this.theme];
+    this.drawPlane();
+    this.drawMarks(THEMES[this.theme].ink);
+    this.legend.show(this.quantity, this.range, this.note(), (this.picture ?? this.values).beyond);
+  }
+
+  // The facets, if they are not drawn already: where only marks have changed they stay.
+  drawPlane() {
+    const { painter, view, size, scale, quantity, theme, fine } = this;
+    const key = [view, size, scale, quantity, theme, fine, this.picture, this.values.version, ...this.range];
+    if (this.isDrawing || this.drawn?.every((value, k) => value === key[k])) return;
+    this.drawn = key;
+    const { background, unknown, edge } = THEMES[theme];
     const style = { view, size, scale, range: this.range, axis: this.values.axis, unknown };
-    painter.clear(background);
-    const fine = this.isFine();
+    if (!quantity.picture && this.isMoving()) return this.drawKept(background);
+    painter.begin(this.isFine(), background);
     if (quantity.picture) this.drawPicture(unknown);
-    else if (this.isMoving()) this.drawKept();
     else {
       if (this.atlas.pictures) this.drawBehind(unknown);
-      this.drawFacets(style, fine, edge);
+      this.drawFacets(style, edge);
     }
-    this.drawMarks(ink);
-    this.legend.show(quantity, this.range, this.note(), (this.picture ?? this.values).beyond);
+    painter.end();
   }
 
   // All facets in view. How long it takes decides whether they are drawn anew in each frame of a movement.
-  drawFacets(style, fine, edge) {
-    const { painter } = this;
+  drawFacets(style, edge) {
+    const { painter, fine } = this;
     const begin = performance.now();
-    if (fine) painter.draw(this.fine.loaded, [[0, this.fine.loaded.count]], style);
-    else painter.draw(this.base.loaded, this.stretches(), style);
-    const lines = fine ? this.fine.lines : null;
-    if (lines) painter.draw(lines, [[0, lines.count]], { ...style, plain: edge, lines: true });
+    this.values.upload();
+    if (this.isFine()) {
+      painter.draw(fine.loaded, [[0, fine.loaded.count]], style);
+      if (fine.lines) painter.draw(fine.lines, [[0, fine.lines.count]], { ...style, plain: edge, lines: true });
+    } else painter.draw(this.base.loaded, this.stretches(), style);
+    painter.end();
     painter.keep();
-    this.kept = { view: this.view, scale: this.scale, milliseconds: performance.now() - begin, shown: false };
+    this.kept = { view: this.view, scale: this.scale, begin, milliseconds: null, shown: false };
+    this.waitUntilDrawn();
+  }
+
+  // Until facets are drawn no others are: the page answers in the meantime.
+  waitUntilDrawn() {
+    setTimeout(() => {
+      if (!this.painter.isDrawn()) return this.waitUntilDrawn();
+      this.kept.milliseconds = performance.now() - this.kept.begin;
+      return this.changed();
+    }, LOOK);
+  }
+
+  get isDrawing() {
+    return this.kept?.milliseconds === null;
   }
 
   // Whether the view has changed just now, and facets take too long to draw: then they wait until it is at rest.
@@ -130,10 +156,12 @@ export class Scene {
     return true;
   }
 
-  drawKept() {
+  drawKept(background) {
     const { view, size } = this;
     const { view: before } = this.kept;
+    this.painter.begin(false, background);
     this.kept.shown = true;
+    this.drawn = null; // facets are drawn when it rests
     const along = (from, to, length) => (2 * (from - to)) / (view.step * length);
     this.painter.drawKept(along(before.x, view.x, size.width), along(before.y, view.y, size.height), before.step / view.step);
   }
@@ -187,9 +215,10 @@ export class Scene {
     if (this.quantity.picture) return `exact in the middle of each pixel${this.picture?.direct ? "" : " of a picture"}; grey: not looked at`;
     if (this.atlas.pictures && this.picture) return "a picture, exact in the middle of each of its pixels, where the page holds no facets";
     if (!this.quantity.needsModels) return this.atlas.pictures ? "grey: the page holds no facets there" : "";
-    const known = `${this.values.done.toLocaleString("en")} facets computed`;
-    const where = ["score", "disagree"].includes(this.quantity.id) ? "in the middle of each facet; " : "";
-    return where + known + (this.values.pending ? " …" : "");
+    const where = ["score", "disagree"].includes(this.quantity.id) ? "in the middle of each facet" : "";
+    if (!this.values.pending) return where;
+    const [done, total] = [this.values.done, this.values.total].map((count) => count.toLocaleString("en"));
+    return `${where && `${where}; `}${done} of ${total} facets in view computed …`;
   }
 
   dropFine() {
@@ -246,28 +275,27 @@ export class Scene {
     return { places: Float32Array.from(places), facets: new Uint32Array(places.length / 4) };
   }
 
-  // Values that need models: those of the facets in view, the largest first.
+  // Values that need models: those of the facets in view, the largest first, then all that a pixel shows, then the rest.
   askValues() {
-    if (!this.quantity.needsModels) return;
-    const key = JSON.stringify([this.view, this.scale.name]);
+    if (!this.quantity.needsModels || this.resting) return;
+    const key = JSON.stringify([this.view, this.size, this.scale.name]);
     if (this.asked === key) return;
     this.asked = key;
-    const { boxes } = this.layout;
-    const area = (f) => (boxes[4 * f + 1] - boxes[4 * f]) * (boxes[4 * f + 3] - boxes[4 * f + 2]);
     const box = boxOf(this.view, this.size);
-    this.values.ask(facetsIn(this.layout, box).sort((f, g) => area(g) - area(f)), (f) => this.seenOf(f, box));
+    const all = facetsIn(this.layout, box);
+    const seen = onPixels(this.layout, all, box, this.view.step / this.ratio);
+    this.values.ask([largest(this.layout, seen, FIRST), seen, all], (f, cPos, cNeg) => this.seenOf(f, cPos, cNeg, box));
   }
 
   // The user's costs in the middle of a facet, or of that part of it that is in a box.
-  seenOf(f, [x0, x1, y0, y1]) {
+  seenOf(f, cPos, cNeg, [x0, x1, y0, y1]) {
     const { scale, atlas } = this;
-    const [p, q, l] = middleOfFacet(atlas, f);
-    const c = [p / atlas.unit, q / atlas.unit, l];
-    const [x, y] = placeOf(scale, ...c);
-    if (x >= x0 && x <= x1 && y >= y0 && y <= y1) return c;
+    const [x, y] = placeOf(scale, cPos, cNeg, 1);
+    if (x >= x0 && x <= x1 && y >= y0 && y <= y1) return [cPos, cNeg];
     const ring = ringOf(atlas, halfPlanes(scale, [x0, x1, y0, y1]), f);
     if (!ring.length) return null;
-    return [0, 1, 2].map((k) => ring.reduce((sum, corner) => sum + corner[k] / (corner[0] + corner[1] + corner[2]), 0));
+    const [p, q, l] = [0, 1, 2].map((k) => ring.reduce((sum, c) => sum + c[k] / (c[0] + c[1] + c[2]), 0));
+    return [p / l, q / l];
   }
 }
 

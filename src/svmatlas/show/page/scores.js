@@ -2,7 +2,7 @@
 
 import { dot } from "./maps.js";
 
-const UNDECIDED = 2 ** -44; // a decision value below this times the sizes of its terms is zero, see data/features.py
+export const UNDECIDED = 2 ** -44; // a decision value below this times the sizes of its terms is zero, see data/features.py
 const DROPPED = -1;
 const ZERO = -2;
 
@@ -11,7 +11,7 @@ export function isHeldOut(atlas) {
 }
 
 // The rows that are scored: coordinates by row, signs, and which of the user's rows they are.
-function scored(atlas) {
+export function scored(atlas) {
   if (!atlas.scored) atlas.scored = atlas.testRows ? testRows(atlas) : trainingRows(atlas);
   return atlas.scored;
 }

@@ -43,11 +43,14 @@ export function triangleAt(atlas, facet, c) {
   return best;
 }
 
-// The affine map of alpha in a triangle: points on the margin, and three numbers for each.
-export function alphaIn(atlas, facet, k) {
-  const { at, size } = atlas.cuts.get(facet);
+function membersOfFacet(atlas, facet) {
   const state = facetState(atlas, facet);
-  const members = Array.from(state.keys()).filter((i) => state[i] === MARGIN);
+  return Array.from(state.keys()).filter((i) => state[i] === MARGIN);
+}
+
+// The affine map of alpha in a triangle: points on the margin, and three numbers for each.
+export function alphaIn(atlas, facet, k, members = membersOfFacet(atlas, facet)) {
+  const { at, size } = atlas.cuts.get(facet);
   const shares = sharesOf(atlas, facet, k);
   const alpha = [0, 1, 2].map((axis) => {
     const map = new Float64Array(size);

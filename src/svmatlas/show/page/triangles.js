@@ -199,3 +199,18 @@ export function facetsIn(layout, box) {
   }
   return found;
 }
+
+// Those of some facets whose box holds the middle of a pixel; pixels begin at the corner of a box and are a step wide.
+export function onPixels({ boxes }, facets, [left, , low], step) {
+  const holds = (from, to, origin) => Math.floor((to - origin) / step - 0.5) >= Math.ceil((from - origin) / step - 0.5);
+  return facets.filter((f) => holds(boxes[4 * f], boxes[4 * f + 1], left) && holds(boxes[4 * f + 2], boxes[4 * f + 3], low));
+}
+
+// Some facets with the largest boxes.
+export function largest({ boxes }, facets, count) {
+  if (facets.length <= count) return facets;
+  const areaOf = (f) => (boxes[4 * f + 1] - boxes[4 * f]) * (boxes[4 * f + 3] - boxes[4 * f + 2]);
+  const areas = Float64Array.from(facets, areaOf).sort();
+  const least = areas[areas.length - count];
+  return facets.filter((f) => areaOf(f) >= least);
+}

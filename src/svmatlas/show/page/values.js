@@ -1,13 +1,15 @@
 // What facets are coloured by: a value for each facet, or an affine map of the costs.
 //
-// Sizes of sets and layers are known at once. Values that need models are computed facet by facet, in short turns between frames,
-// the largest facets in view first; facets that were not reached yet are grey.
+// Sizes of sets and layers are known at once. Values that need models are computed in short turns, on a walk over the tree of facets
+// (sweep.js): first for the largest in view, then for all that a pixel shows, then for the rest in view. What was not reached yet is grey.
 
-import { INSIDE, MARGIN, firstPiece, pieceState, sizesOfSets } from "./atlas.js";
+import { INSIDE, MARGIN, facetOfPiece, firstPiece, sizesOfSets } from "./atlas.js";
 import { WIDE } from "./draw.js";
-import { betaAt, mapsOf } from "./maps.js";
-import { confusion, differing, isHeldOut, predictions, scoresOf } from "./scores.js";
-import { coefMap } from "./solve.js";
+import { statesInPieces } from "./events.js";
+import { alphaMap, coefficientMap, coefficientVector, weightsAt } from "./measures.js";
+import { isHeldOut } from "./scores.js";
+import { Sweep } from "./sweep.js";
+import { Tally } from "./tally.js";
 import { alphaIn } from "./ties.js";
 
 const KNOWN_MAP = 1;
@@ -53,27 +55,9 @@ export function usualRange(sorted) {
 function valueOfFacets(atlas, id) {
   if (id === "layer") return atlas.layer;
   if (id === "parity") return atlas.layer.map((layer) => layer & 1);
-  if (!atlas.setSizes) atlas.setSizes = setSizes(atlas);
+  if (!atlas.setSizes) atlas.setSizes = sizesOfSets(atlas);
   const { margin, inside } = atlas.setSizes;
   return id === "margin" ? margin : margin.map((count, f) => count + inside[f]);
-}
-
-// By facet; where rows are tied, more of them are on the margin than in the piece.
-function setSizes(atlas) {
-  const pieces = sizesOfSets(atlas);
-  if (!atlas.piece) return pieces;
-  const margin = Int32Array.from(atlas.piece, (piece) => pieces.margin[piece]);
-  const inside = Int32Array.from(atlas.piece, (piece) => pieces.inside[piece]);
-  for (let f = 0; f < atlas.nFacets; f++) {
-    if (atlas.tiedAt[f] === atlas.tiedAt[f + 1]) continue;
-    const state = pieceState(atlas, atlas.piece[f]);
-    for (let k = atlas.tiedAt[f]; k < atlas.tiedAt[f + 1]; k++) {
-      const i = atlas.tied[k];
-      if (state[i] !== MARGIN) margin[f] += atlas.rowsOfPoint[i];
-      if (state[i] === INSIDE) inside[f] -= atlas.rowsOfPoint[i];
-    }
-  }
-  return { margin, inside };
 }
 
 // Mean of the corners of a facet, homogeneous.
@@ -89,15 +73,28 @@ export function middleOfFacet(atlas, f) {
   return c;
 }
 
+// The user's costs in the middle of each facet, in pairs.
+function middlesOf(atlas) {
+  const middles = new Float64Array(2 * atlas.nFacets);
+  for (let f = 0; f < atlas.nFacets; f++) {
+    const [p, q, l] = middleOfFacet(atlas, f);
+    middles[2 * f] = p / l / atlas.unit;
+    middles[2 * f + 1] = q / l / atlas.unit;
+  }
+  return middles;
+}
+
 export class Values {
   constructor(atlas, painter) {
-    this.atlas = atlas;
-    this.painter = painter;
+    Object.assign(this, { atlas, painter, range: [0, 1], axis: TO_COSTS, passes: [], sweep: null, version: 0 });
     this.values = new Float32Array(4 * WIDE * painter.height);
-    this.range = [0, 1];
-    this.axis = TO_COSTS;
-    this.done = 0;
-    this.queue = [];
+    this.forget();
+  }
+
+  forget() {
+    Object.assign(this, { passes: [], sweep: null, done: 0, total: 0, beyond: false, axis: TO_COSTS });
+    this.changedRows = [0, this.painter.height];
+    this.version++;
   }
 
   // Begin with a quantity; ``context``: the chosen row, and the predictions of pin A.
@@ -105,60 +102,67 @@ export class Values {
     this.quantity = quantity;
     this.context = context;
     this.values.fill(0);
-    this.axis = TO_COSTS;
-    this.done = 0;
-    this.queue = [];
-    this.beyond = false;
+    this.forget();
     if (quantity.picture) return;
-    if (quantity.needsModels) this.range = quantity.id === "alpha" ? [0, 1] : NOTHING;
-    else this.fill(valueOfFacets(this.atlas, quantity.id));
-    if (quantity.id === "alpha") this.axis = this.atlas.axis[this.pointOfRow()] ?? TO_COSTS;
-    this.painter.setValues(this.values);
-  }
-
-  pointOfRow() {
-    return this.atlas.point[this.context.row];
+    if (!quantity.needsModels) return this.fill(valueOfFacets(this.atlas, quantity.id));
+    this.range = NOTHING;
+    if (quantity.id === "alpha") this.beginAlpha();
+    else this.take = this.visitor();
   }
 
   fill(found) {
     for (let f = 0; f < found.length; f++) {
       this.values[4 * f + 2] = found[f];
       this.values[4 * f + 3] = KNOWN_VALUE;
-      if (this.atlas.cuts.has(f)) this.put(f, [0, 0, found[f], KNOWN_VALUE]);
     }
+    for (const f of this.atlas.cuts.keys()) this.put(f, 0, 0, found[f], KNOWN_VALUE);
     const sorted = found.slice().sort();
     this.range = sorted.length ? usualRange(sorted) : NOTHING;
     this.beyond = sorted.at(-1) > this.range[1];
   }
 
-  // Facets to compute next, in order; those that are known are passed over. ``seenOf`` gives costs in the middle of what is seen of one.
-  ask(facets, seenOf) {
+  // Facets to compute next: lists, each with those before it; known ones are passed over. ``seenOf`` gives costs in the middle of what is
+  // seen of a facet, given those in its middle.
+  ask(passes, seenOf) {
     this.seenOf = seenOf;
     if (!this.quantity?.needsModels) return;
-    this.queue = facets.filter((f) => this.values[4 * f + 3] === 0).reverse();
-    if (this.quantity.id !== "alpha") this.fitRange(facets.filter((f) => this.values[4 * f + 3] !== 0));
+    this.passes = passes.slice();
+    this.sweep = null;
+    const all = passes.at(-1);
+    this.total = all.length;
+    this.done = 0;
+    if (this.quantity.id !== "alpha") this.range = NOTHING; // colours are for what is in view: far out coefficients may be huge
+    for (const f of all) {
+      if (!this.isKnown(f)) continue;
+      this.done++;
+      this.widen(f);
+    }
   }
 
-  // Colours are for what is in view: far out coefficients may be a hundred times as large.
-  fitRange(known) {
-    this.range = NOTHING;
-    for (const f of known) this.widen(f);
-    this.done = known.length;
+  isKnown(f) {
+    return this.values[4 * f + 3] !== 0;
   }
 
   widen(f) {
+    if (this.quantity.id === "alpha") return;
     const value = this.valueInView(f);
     if (!Number.isFinite(value)) return;
+    const { range } = this;
     const [low, high] = this.quantity.table === "sign" ? [-Math.abs(value), Math.abs(value)] : [value, value];
-    this.range = [Math.min(this.range[0], low), Math.max(this.range[1], high)];
+    if (low < range[0] || high > range[1]) this.range = [Math.min(range[0], low), Math.max(range[1], high)];
   }
 
   // In the middle of what is seen of a facet: it may reach far out, to values that are not in view.
   valueInView(f) {
-    const [p, q, l, known] = this.values.subarray(4 * f, 4 * f + 4);
-    if (known === KNOWN_VALUE) return l;
-    const c = this.seenOf(f);
-    return c ? (p * c[0] + q * c[1]) / c[2] + l : NaN;
+    const { values, middles } = this;
+    if (values[4 * f + 3] === KNOWN_VALUE) return values[4 * f + 2];
+    const seen = this.seenOf(f, middles[2 * f], middles[2 * f + 1]);
+    return seen ? values[4 * f] * seen[0] + values[4 * f + 1] * seen[1] + values[4 * f + 2] : NaN;
+  }
+
+  get middles() {
+    if (!this.atlas.middles) this.atlas.middles = middlesOf(this.atlas);
+    return this.atlas.middles;
   }
 
   // The values that the colours are for.
@@ -167,92 +171,128 @@ export class Values {
   }
 
   get pending() {
-    return this.queue.length > 0;
+    return this.passes.length > 0 || this.sweep !== null;
   }
 
   // Work for so many milliseconds.
   work(milliseconds) {
     const end = performance.now() + milliseconds;
-    let [first, last] = [Infinity, -1];
-    while (this.queue.length && performance.now() < end) {
-      const f = this.queue.pop();
-      this.compute(f);
-      this.done++;
-      for (const id of this.drawnAs(f)) {
-        const row = Math.floor(id / WIDE);
-        first = Math.min(first, row);
-        last = Math.max(last, row + 1);
-      }
+    const hidden = this.passes.length === 0; // facets of the last pass are on no pixel: they are drawn at the end
+    while (this.pending && performance.now() < end) {
+      if (!this.sweep) this.beginPass();
+      this.sweep.run(end);
+      if (this.sweep.done) this.sweep = null;
     }
-    if (last > 0) this.painter.setValues(this.values, first, last);
+    if (!hidden || !this.pending) this.version++;
   }
 
-  // The numbers that a facet is drawn with: its own, and where ties cut it those of its triangles.
-  drawnAs(f) {
-    const cut = this.atlas.cuts.get(f);
-    return cut ? [f, cut.first, cut.first + cut.count - 1] : [f];
-  }
-
-  put(f, four) {
-    this.values.set(four, 4 * f);
-    const cut = this.atlas.cuts.get(f);
-    for (let k = 0; cut && k < cut.count; k++) this.values.set(four, 4 * (cut.first + k));
-  }
-
-  compute(f) {
-    const { id } = this.quantity;
-    if (id === "alpha") return this.computeAlpha(f);
+  beginPass() {
     const { atlas } = this;
-    const maps = mapsOf(atlas, pieceState(atlas, firstPiece(atlas, f)));
-    if (id.startsWith("coef:")) return this.setMap(f, coefMap(atlas, maps, Number(id.slice(5))));
-    const c = middleOfFacet(atlas, f);
-    if (!(c[2] > 0)) return undefined;
-    const positive = predictions(atlas, betaAt(atlas, maps, c));
-    const value = id === "score"
-      ? scoresOf(confusion(atlas, positive)).balanced
-      : differing(atlas, positive, this.context.predictions || positive).length; // prettier-ignore
-    return this.setValue(f, value);
+    const chosen = new Uint8Array(atlas.parent.length);
+    for (const f of this.passes.shift()) if (!this.isKnown(f)) chosen[firstPiece(atlas, f)] = 1;
+    const facetOf = facetOfPiece(atlas);
+    this.sweep = new Sweep(atlas, chosen, (piece, margin) => {
+      const f = facetOf ? facetOf[piece] : piece;
+      this.take(f, margin);
+      this.done++;
+    });
   }
 
-  // Alpha is one affine map in a facet, or where ties cut it in each of its triangles.
-  computeAlpha(f) {
+  // Give the painter what is new.
+  upload() {
+    const [first, last] = this.changedRows;
+    if (last > first) this.painter.setValues(this.values, first, last);
+    this.changedRows = [this.painter.height, 0];
+  }
+
+  // What is drawn as a facet: itself, and where ties cut it its triangles.
+  put(f, p, q, l, known) {
+    this.putOne(f, p, q, l, known);
+    const cut = this.atlas.cuts.size && this.atlas.cuts.get(f);
+    for (let k = 0; cut && k < cut.count; k++) this.putOne(cut.first + k, p, q, l, known);
+  }
+
+  putOne(id, p, q, l, known) {
+    const { values, changedRows } = this;
+    values[4 * id] = p;
+    values[4 * id + 1] = q;
+    values[4 * id + 2] = l;
+    values[4 * id + 3] = known;
+    const row = Math.floor(id / WIDE);
+    if (row < changedRows[0]) changedRows[0] = row;
+    if (row >= changedRows[1]) changedRows[1] = row + 1;
+  }
+
+  // What is done with the margin of a facet.
+  visitor() {
+    const { atlas, quantity: { id } } = this; // prettier-ignore
+    if (id.startsWith("coef:")) {
+      const j = Number(id.slice(5));
+      const g = coefficientVector(atlas, j);
+      return (f, margin) => {
+        const [p, q, l] = coefficientMap(atlas, margin, j, g);
+        this.put(f, p * atlas.unit, q * atlas.unit, l, KNOWN_MAP);
+        this.widen(f);
+      };
+    }
+    if (id === "disagree" && !this.context.predictions) return (f) => this.setValue(f, 0);
+    const tally = new Tally(atlas, id === "disagree" ? this.context.predictions : null);
+    return (f, margin) => this.setValue(f, tally.of(weightsAt(atlas, margin, middleOfFacet(atlas, f))));
+  }
+
+  setValue(f, value) {
+    this.put(f, 0, 0, value, KNOWN_VALUE);
+    this.widen(f);
+  }
+
+  // Alpha of one row as a share of its bound: 0 or 1, and where the row is on the margin an affine map of the costs.
+  beginAlpha() {
     const { atlas } = this;
-    const i = this.pointOfRow();
-    if (i < 0) return this.setValue(f, i === -2 ? 1 : 0);
-    if (atlas.cuts.has(f)) return this.computeParts(f, i);
-    const state = pieceState(atlas, firstPiece(atlas, f));
-    if (state[i] !== MARGIN) return this.setValue(f, state[i] === INSIDE ? 1 : 0);
-    this.values.set(this.shareOf(i, mapsOf(atlas, state)), 4 * f);
-    return undefined;
+    this.range = [0, 1];
+    const i = atlas.point[this.context.row];
+    if (!(i >= 0)) return this.fillAlpha(() => (i === -2 ? 1 : 0));
+    this.axis = atlas.axis[i];
+    const states = statesInPieces(atlas, i);
+    this.fillAlpha((f) => {
+      const state = states[firstPiece(atlas, f)];
+      return state === MARGIN || atlas.cuts.has(f) ? null : state === INSIDE ? 1 : 0;
+    });
+    this.take = (f, margin) => {
+      if (atlas.cuts.has(f)) return this.takeParts(f, margin, i, states[firstPiece(atlas, f)] === INSIDE ? 1 : 0);
+      return this.takeShare(f, i, alphaMap(atlas, margin, margin.placeOf(i)));
+    };
   }
 
-  computeParts(f, i) {
+  fillAlpha(valueOf) {
+    for (let f = 0; f < this.atlas.nFacets; f++) {
+      const value = valueOf(f);
+      if (value !== null) this.put(f, 0, 0, value, KNOWN_VALUE);
+    }
+  }
+
+  // Where ties cut a facet alpha has a map in each of its triangles.
+  takeParts(f, margin, i, elsewhere) {
     const { first, count } = this.atlas.cuts.get(f);
+    const members = membersOf(this.atlas, f, margin);
+    const place = members.indexOf(i);
+    if (place < 0) return this.put(f, 0, 0, elsewhere, KNOWN_VALUE);
     for (let k = 0; k < count; k++) {
-      const maps = alphaIn(this.atlas, f, k);
-      if (!maps.members.includes(i)) return this.setValue(f, pieceState(this.atlas, firstPiece(this.atlas, f))[i] === INSIDE ? 1 : 0);
-      this.values.set(this.shareOf(i, maps), 4 * (first + k));
+      const { alpha } = alphaIn(this.atlas, f, k, members);
+      this.takeShare(first + k, i, alpha.map((map) => map[place])); // prettier-ignore
     }
     this.values[4 * f + 3] = KNOWN_VALUE;
     return undefined;
   }
 
-  // The map of a point's alpha as a share of its bound.
-  shareOf(i, { members, alpha }) {
-    const k = members.indexOf(i);
-    const [p, q, l] = alpha.map((map) => map[k] / this.atlas.weight[i]);
-    return [p, q, l / this.atlas.unit, KNOWN_MAP];
-  }
-
-  setMap(f, [p, q, l]) {
-    const { unit } = this.atlas;
-    this.put(f, [p * unit, q * unit, l, KNOWN_MAP]);
-    this.widen(f);
-  }
-
-  setValue(f, value) {
-    this.put(f, [0, 0, value, KNOWN_VALUE]);
-    if (this.quantity.id !== "alpha") this.widen(f);
+  takeShare(id, i, [p, q, l]) {
+    const weight = this.atlas.weight[i];
+    this.putOne(id, p / weight, q / weight, l / weight / this.atlas.unit, KNOWN_MAP);
   }
 }
 
+// All points on the margin of a facet, the tied ones too, in ascending order.
+function membersOf(atlas, f, margin) {
+  const members = new Set(margin.members.subarray(0, margin.size));
+  for (let k = atlas.tiedAt[f]; k < atlas.tiedAt[f + 1]; k++) members.add(atlas.tied[k]);
+  return Array.from(members).sort((a, b) => a - b);
+}
