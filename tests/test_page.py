@@ -166,7 +166,7 @@ def noted_values(atlas, tab, color, row=0, pin=(0.1, 0.1)):
 
 
 def inside(atlas, tab, facets):
-    """Costs that the page takes for the middles of some facets, and for which facets doubles can say so; the others are too thin."""
+    """Costs that the page takes for the middles of some facets, and which facets hold them; others are too thin."""
     costs = np.array(tab.run("given.map((f) => Array.from(app.values.middles.subarray(2 * f, 2 * f + 2)))", facets.tolist()))
     good = np.all(np.isfinite(costs) & (costs > 0), axis=1)
     good[good] &= atlas.locate(*costs[good].T) == facets[good]
