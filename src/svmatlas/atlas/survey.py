@@ -377,10 +377,9 @@ class Surveyor:
         """Partition somewhere in a tile."""
         if tile[0][0] == tile[1][0] == 0 and not np.isfinite(tile[0][1] + tile[1][1]):
             return np.full(self.problem.n_points, INSIDE, dtype=np.int8)
-        seeds = [state for place, state in list(self.seeds) if share == 0.5 and _reaches(tile, place)]
-        known = next((state for state in seeds if self._plateau_at(state) < 0), None)
-        if known is not None:
-            return known
+        for place, state in list(self.seeds) if share == 0.5 else ():
+            if _reaches(tile, place) and self._plateau_at(state) < 0:
+                return state
         costs = [_between(*bound, share, self._unit) for bound in tile]
         state = state_at(self.problem, costs[0], costs[1], limit)
         axis = self._plateau_at(state)
@@ -589,9 +588,12 @@ def _holds(tile: Bounds, start: tuple[float, float]) -> bool:
 
 def _reaches(tile: Bounds, costs: tuple[float, float]) -> bool:
     """Do costs lie in a tile, or on one side well between its ends?"""
-    inside = [lo * (1 + CLOSE) < v < hi * (1 - CLOSE) for v, (lo, hi) in zip(costs, tile, strict=True)]
-    near = [abs(v - lo) <= CLOSE * v or abs(v - hi) <= CLOSE * v for v, (lo, hi) in zip(costs, tile, strict=True)]
-    return (inside[0] or near[0]) and (inside[1] or near[1]) and (inside[0] or inside[1])
+    n_inside = 0
+    for cost, (lo, hi) in zip(costs, tile, strict=True):
+        if not lo * (1 - CLOSE) <= cost <= hi * (1 + CLOSE):
+            return False
+        n_inside += lo * (1 + CLOSE) < cost < hi * (1 - CLOSE)
+    return n_inside > 0
 
 
 def _between(lo: float, hi: float, share: float, unit: float) -> float:

@@ -29,6 +29,7 @@ from svmatlas.data.problem import Bounds, Problem, make_problem, make_region
 from svmatlas.models.svc import make_classifier, solve_at
 from svmatlas.support.progress import show
 from svmatlas.support.stopping import Limit, Stopped
+from svmatlas.support.threads import limit_blas
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -206,10 +207,11 @@ def make_overlay(
         made = kept = list(made)
         looks = [_look(fold, kept[0].surveyor.small_box(), limit) for fold in kept]
     done, curves = [], []
-    for k, (fold, look) in enumerate(zip(made, looks, strict=True)):
-        part = limit.within(FOLDS_SHARE * limit.left / (n_folds - k))
-        curves.append(_follow_curves(fold, look, n_jobs, part, partial(_show_fold, bar, k, n_folds)))
-        done.append(fold)
+    with limit_blas():  # its threads wait in a loop between the many small products of signs
+        for k, (fold, look) in enumerate(zip(made, looks, strict=True)):
+            part = limit.within(FOLDS_SHARE * limit.left / (n_folds - k))
+            curves.append(_follow_curves(fold, look, n_jobs, part, partial(_show_fold, bar, k, n_folds)))
+            done.append(fold)
     return _assemble(bounds, bounds, make_judge(score, done), done, curves, limit)
 
 
