@@ -33,8 +33,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 
 import svmatlas
+from clock import use_processor_time
 from data import HERE, names, read
-from limits import WALL, processor_limit
 from svmatlas import AsymmetricSVC
 
 SCORE = "balanced_accuracy"
@@ -95,11 +95,10 @@ class Split:
 
 def select(split, limit):
     begin = time.process_time()
-    with processor_limit(limit):
-        found = svmatlas.select(
-            split.X, split.y, cv=split.folds, scoring=SCORE, preprocessor=preprocessor(split.table), time_budget=WALL * limit,
-            threshold="tuned",
-        )  # fmt: skip
+    found = svmatlas.select(
+        split.X, split.y, cv=split.folds, scoring=SCORE, preprocessor=preprocessor(split.table), time_budget=limit,
+        threshold="tuned",
+    )  # fmt: skip
     taken, model = time.process_time() - begin, split.exact(found.C_pos, found.C_neg)
     row = {"inner": found.best_score, "bound": found.upper_bound, "certified": found.certified, "time": taken}
     costs = {"C_pos": found.C_pos, "C_neg": found.C_neg}
@@ -109,11 +108,10 @@ def select(split, limit):
 
 def select_one_se(split, limit):
     begin = time.process_time()
-    with processor_limit(limit):
-        found = svmatlas.select(
-            split.X, split.y, cv=split.folds, scoring=SCORE, preprocessor=preprocessor(split.table), time_budget=WALL * limit,
-            rule="one_se",
-        )  # fmt: skip
+    found = svmatlas.select(
+        split.X, split.y, cv=split.folds, scoring=SCORE, preprocessor=preprocessor(split.table), time_budget=limit,
+        rule="one_se",
+    )  # fmt: skip
     taken = time.process_time() - begin
     costs = {"C_pos": found.C_pos, "C_neg": found.C_neg}
     yield {
@@ -300,6 +298,7 @@ def main():
     arguments = parser.parse_args()
     arguments.results.mkdir(exist_ok=True)
     warm_up()
+    use_processor_time()
     begin = time.perf_counter()
     for number, name in product(
         range(arguments.splits), arguments.sets or sorted(names(), key=lambda name: len(read(name).y))

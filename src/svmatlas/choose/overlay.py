@@ -378,7 +378,7 @@ def _assemble(
 ) -> Overlay:
     """Number the points and lines of all folds, and start at a seat that is clear of all curves."""
     polygon = make_region(bounds, 0).corners
-    seat, values = _choose_seat(polygon, folds, limit.at_least(GRACE))
+    seat, values = _choose_seat(polygon, folds, with_grace(limit))
     positive = np.concatenate(values) > 0
     counts = np.zeros((2, judge.group_pos.size), dtype=np.int64)
     np.add.at(counts[0], judge.group, np.where(positive, judge.n_pos, 0))

@@ -243,46 +243,44 @@ BLOCK = 64
 
 
 @kernel
-def _tighter_dd(t, code, other, lower):
-    """Is the bound of one point tighter than that of another on the same side? 1, 0 or UNKNOWN."""
-    s, sl, es, c, cl, ec = pencil_dd(t, code >> 1)
-    s2, s2l, es2, c2, c2l, ec2 = pencil_dd(t, other >> 1)
-    x, _, error = minor_dd(c, cl, c2, c2l, s, sl, s2, s2l, ec, ec2, es, es2)
+def _tighter_dd(t, n, other, lower):
+    """Is the bound of one listed point tighter than that of another on the same side? 1, 0 or UNKNOWN."""
+    a, b = t.lines.interval_dd[n], t.lines.interval_dd[other]
+    x, _, error = minor_dd(a[3], a[4], b[3], b[4], a[0], a[1], b[0], b[1], a[5], b[5], a[2], b[2])
     if not abs(x) > error:
         return UNKNOWN
     t.polygon.n_refined += 1
-    larger = (x > 0) == ((s > 0) == (s2 > 0))  # c/s - c2/s2 has the sign of (c s2 - c2 s) s s2
+    larger = (x > 0) == ((a[0] > 0) == (b[0] > 0))  # n_a / s_a - n_b / s_b has the sign of (n_a s_b - n_b s_a) s_a s_b
     return 1 if larger == lower else 0
 
 
 @kernel
 def _tightest_dd(t):
     """Choose among the listed points in double-double; False where that cannot be decided."""
-    best = t.facet.pencil
-    best[0], best[1] = -1, -1
+    best, bound, listed, count = t.facet.pencil, t.lines.interval_dd, t.lines.listed, t.polygon.n_listed
+    best[0], best[1] = -1, -1  # places in the list, then codes
     if t.facet.refined != 1:
         return False
+    for n in range(count):
+        bound[n, 0], bound[n, 1], bound[n, 2], bound[n, 3], bound[n, 4], bound[n, 5] = pencil_dd(t, listed[n] >> 1)
+        if abs(bound[n, 0]) > bound[n, 2]:  # its side is certain
+            side = 0 if (bound[n, 0] > 0) == (listed[n] & 1 == 0) else 1
+            tighter = 1 if best[side] < 0 else _tighter_dd(t, n, best[side], side == 0)
+            if tighter == UNKNOWN:
+                return False
+            if tighter == 1:
+                best[side] = n
     reach = 0.0
-    for step in range(2):  # first the points with a certain side, then the others against what these allow
-        for n in range(t.polygon.n_listed):
-            code = t.lines.listed[n]
-            s, _, es, c, _, ec = pencil_dd(t, code >> 1)
-            if abs(s) > es:
-                side = 0 if (s > 0) == (code & 1 == 0) else 1
-                tighter = 1
-                if step == 0 and best[side] >= 0:
-                    tighter = _tighter_dd(t, code, best[side], side == 0)
-                if step == 0 and tighter == 1:
-                    best[side] = code
-                if tighter == UNKNOWN:
-                    return False
-                if step == 1 and code == best[side]:
-                    reach = max(reach, 1.01 * (abs(c) + ec) / (abs(s) - es))
-    if best[0] < 0 or best[1] < 0:
-        reach = np.inf
-    for n in range(t.polygon.n_listed):
-        s, _, es, c, _, ec = pencil_dd(t, t.lines.listed[n] >> 1)
-        if not abs(s) > es and not reach * (abs(s) + es) < abs(c) - ec:
+    for side in range(2):
+        if best[side] < 0:
+            reach = np.inf
+        else:
+            tight = bound[best[side]]
+            best[side] = listed[best[side]]
+            reach = max(reach, 1.01 * (abs(tight[3]) + tight[5]) / (abs(tight[0]) - tight[2]))
+    for n in range(count):
+        s, es, r, er = bound[n, 0], bound[n, 2], bound[n, 3], bound[n, 5]
+        if not abs(s) > es and not reach * (abs(s) + es) < abs(r) - er:
             return False
     return True
 

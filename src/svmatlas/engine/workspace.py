@@ -165,6 +165,7 @@ class Lines(NamedTuple):
     cross: Floats  # (9,) a corner in double-double
     pair: Floats  # (2, 9) the two lines that meet there
     interval: Floats  # (cap, 4) bounds of lines of the pencil
+    interval_dd: Floats  # (cap, 6) what ``pencil_dd`` says of them
     derivative: Floats  # (3,) of one line by the jitter
     listed: Ints  # codes to be looked at again
     asked: Ints  # (n, 4) questions for exact arithmetic
@@ -343,6 +344,7 @@ def _lines(n: int, d: int, n_sides: int, cap: int) -> Lines:
         cross=np.zeros(9),
         pair=np.zeros((2, 9)),
         interval=np.zeros((cap, 4)),
+        interval_dd=np.zeros((cap, 6)),
         derivative=np.zeros(3),
         listed=np.zeros(2 * cap, np.int64),
         asked=np.zeros((2 * cap, 4), np.int64),

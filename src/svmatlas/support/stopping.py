@@ -93,12 +93,6 @@ class Limit:
         part.deadline = min(part.deadline, self.deadline)
         return part
 
-    def at_least(self, seconds: float) -> Limit:
-        """A limit for what must still be done: no earlier than this one, and so far off; stopped by the same Ctrl-C."""
-        part = Limit(seconds, self.note)
-        part.deadline = max(part.deadline, self.deadline)
-        return part
-
 
 NEVER = Limit()
 """The limit of what has none."""
