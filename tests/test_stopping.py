@@ -127,6 +127,16 @@ def test_an_interrupt_is_answered_soon():
 
 
 @pytest.mark.usefixtures("_handlers")
+def test_one_standard_error_has_a_result_after_an_interrupt():
+    """Folds that the interrupt found undone are known in a small box, where all of them begin."""
+    X, y = cases.breast_cancer()
+    svmatlas.select(X[::10], y[::10], cv=2, rule="one_se")
+    outcome, result = outcome_of(lambda: svmatlas.select(X, y, rule="one_se", time_budget=100.0), 1.5)
+    assert outcome == "partial"
+    assert result.best_score <= result.upper_bound
+
+
+@pytest.mark.usefixtures("_handlers")
 def test_a_second_interrupt_ends_a_call_at_once():
     def go_on():
         with stoppable() as limit:
