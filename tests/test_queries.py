@@ -373,4 +373,4 @@ def test_a_hole_between_a_point_and_its_start_is_gone_around():
     )
     kept = ~np.isin(pieces, hole)
     assert 20 < np.sum(kept) < kept.size
-    np.testing.assert_array_equal(locate.Locator(holed)(points[kept]), pieces[kept])
+    np.testing.assert_array_equal(locate.Locator(holed, atlas._solver.region)(points[kept]), pieces[kept])

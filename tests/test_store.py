@@ -28,7 +28,7 @@ from svmatlas.store import tiles as tile_files
 from svmatlas.store.manifest import read_manifest
 from svmatlas.support.settings import SETTINGS
 from tests import cases
-from tests.facts import cut_finely, explore_pieces
+from tests.facts import cut_finely
 from tests.test_tiles import assert_same
 
 
@@ -107,13 +107,13 @@ def test_a_store_holds_the_map_of_memory(name, bias, tmp_path, finely):
     store = svmatlas.explore(X, y, bias=bias, store=tmp_path / "map.svmatlas")
     assert store.n_tiles > 3 or name == "both_labels"  # which has few events
     assert_same_facets(svmatlas.open(tmp_path / "map.svmatlas"), svmatlas.explore(X, y, bias=bias))
-    assert_same(store.atlas(), explore_pieces(X, y, bias=bias))
+    assert_same(store.atlas(), svmatlas.explore(X, y, bias=bias))
 
 
 @pytest.mark.parametrize("region", [((1e-2, 10), (1e-3, 1)), ((0.01, np.inf), (0, 5))])
 def test_a_store_of_a_region_with_tiles_that_were_cut_again(region, tmp_path, finely, monkeypatch):
     X, y = cases.gaussian(20, 20, 2, 1.0)
-    plain = explore_pieces(X, y, region=region)
+    plain = svmatlas.explore(X, y, region=region)
     monkeypatch.setattr(SETTINGS, "events_per_tile", 1000)
     monkeypatch.setattr(SETTINGS, "tile_bytes", 0)
     store = svmatlas.explore(X, y, region=region, store=tmp_path / "map.svmatlas", n_jobs=2)
@@ -136,7 +136,7 @@ def test_stores_of_hostile_data(tmp_path_factory, n, d, bias, seed):
 
 def test_queries_are_those_of_the_atlas(tmp_path, finely):
     X, y = mixed()
-    plain = explore_pieces(X, y, standardize=True)
+    plain = svmatlas.explore(X, y, standardize=True)
     svmatlas.explore(X, y, standardize=True, store=tmp_path / "map")
     store = svmatlas.open(tmp_path / "map", cache_bytes=1)  # one tile at a time
     rng = np.random.default_rng(0)
@@ -201,7 +201,7 @@ def test_tiles_come_back_bit_for_bit(made):
     for tile in read_manifest(path).tiles[:20]:
         facets = surveyor.explore(tile.bounds)
         summary = tile_files.Summary(0, 0, 0, 0, 0)
-        packed = tile_files.pack(facets, summary, np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint64))
+        packed = tile_files.pack(facets, np.zeros(2, dtype=bool), summary, np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint64))
         again = tile_files.unpack(packed.arrays, words)
         for name in (
             "start",
@@ -321,7 +321,7 @@ def test_damaged_tiles_are_noticed_and_done_again(damage, made):
     store = svmatlas.open(path)
     with pytest.raises(FileError, match=r"0000007\.tile"):
         list(store.tiles())
-    assert_same(svmatlas.explore(X, y, store=path).atlas(), explore_pieces(X, y))
+    assert_same(svmatlas.explore(X, y, store=path).atlas(), svmatlas.explore(X, y))
 
 
 @pytest.mark.parametrize("name", ["problem", "index"])
@@ -448,7 +448,7 @@ def test_kills_lose_nothing_that_was_done(tmp_path):
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     X, y = cases.lattice()
-    store, plain = svmatlas.explore(X, y, store=tmp_path / "map"), explore_pieces(X, y)
+    store, plain = svmatlas.explore(X, y, store=tmp_path / "map"), svmatlas.explore(X, y)
     assert (store.n_facets, store.n_edges, store.n_vertices) == (plain.n_facets, plain.n_edges, plain.n_vertices)
     assert_same(store.atlas(), plain)
 

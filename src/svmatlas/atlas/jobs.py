@@ -28,7 +28,8 @@ from joblib.parallel import get_active_backend
 from svmatlas.atlas.survey import RAY_SHARE, Surveyor
 from svmatlas.data.problem import Bounds
 from svmatlas.engine.clipping import CLOSED
-from svmatlas.engine.tile import Facets
+from svmatlas.engine.plateaus import UnclosedError
+from svmatlas.engine.tile import EngineError, Facets
 from svmatlas.store.tiles import Tile
 from svmatlas.support.stopping import Limit, Stopped
 from svmatlas.support.threads import limit_blas
@@ -62,6 +63,7 @@ class Order(NamedTuple, Generic[T]):
     name: str
     visit: Visit[T]
     deadline: float  # by the clock of the machine
+    by_itself: bool  # is each tile a map of its own? Then plateaus may be left out of some tiles, and explored in others
 
 
 _surveyors: OrderedDict[str, Surveyor] = OrderedDict()
@@ -76,11 +78,14 @@ def is_elsewhere() -> bool:
 
 
 def explore_tiles(
-    surveyor: Surveyor, tiles: list[Tile], n_jobs: int | None, limit: Limit, visit: Visit[T]
+    surveyor: Surveyor, tiles: list[Tile], n_jobs: int | None, limit: Limit, visit: Visit[T], by_itself: bool
 ) -> Generator[tuple[Tile, Found[T]]]:
-    """Explore some tiles, and give what is found, in any order. Those that it was too late for are not among them."""
+    """Explore some tiles, and give what is found, in any order. Those that it was too late for are not among them.
+
+    If each tile is a map ``by_itself``, plateaus are explored in those that cannot do without.
+    """
     left, deaths = {tile.number: tile for tile in tiles}, 0
-    order = Order(uuid.uuid4().hex, visit, time.time() + limit.left if limit.finite else np.inf)
+    order = Order(uuid.uuid4().hex, visit, time.time() + limit.left if limit.finite else np.inf, by_itself)
     with _at_home(order.name, surveyor, limit), _sent(surveyor) as problem:
         while left and not limit.expired:
             before = len(left)
@@ -108,7 +113,7 @@ def survey_elsewhere(surveyor: Surveyor, n_jobs: int | None, limit: Limit) -> It
     surveyor.n_known = last = len(waiting)
     while waiting and not limit.expired:
         left, waiting = {tile.number: tile for tile in waiting}, []
-        for tile, found in explore_tiles(surveyor, list(left.values()), n_jobs, limit, _as_it_is):
+        for tile, found in explore_tiles(surveyor, list(left.values()), n_jobs, limit, _as_it_is, by_itself=False):
             if found.parts is not None:
                 waiting += [Tile(last + k, part, tile.depth + 1) for k, part in enumerate(found.parts)]
                 last += len(found.parts)
@@ -178,20 +183,31 @@ def _sent(surveyor: Surveyor) -> Iterator[npt.NDArray[np.uint8] | None]:
 
 
 def _work(order: Order[T], problem: npt.NDArray[np.uint8] | None, tile: Tile) -> tuple[int, Found[T]]:
-    """One job: explore a tile."""
+    """One job: explore a tile; without plateaus (plateaus.py), if they are to be left out and nothing speaks against it."""
     begin = time.monotonic()
     surveyor = _surveyor(order.name, problem)
     limit = _limits.get(order.name) or Limit(order.deadline - time.time())
     try:
+        found = _explore(order, surveyor, tile, limit)
+    except (UnclosedError, EngineError):
+        if not (order.by_itself and surveyor.engine.plateaus.any()):
+            raise
+        found = _explore(order, surveyor.thorough, tile, limit)
+    return tile.number, found._replace(seconds=time.monotonic() - begin)
+
+
+def _explore(order: Order[T], surveyor: Surveyor, tile: Tile, limit: Limit) -> Found[T]:
+    """What is found in a tile."""
+    try:
         limit.check()
         facets = surveyor.explore(tile.bounds, tile.depth, limit=limit)
     except Stopped:
-        return tile.number, Found()
+        return Found()
     if isinstance(facets, list):
         surveyor.spare = None
-        return tile.number, Found(facets, None, time.monotonic() - begin)
+        return Found(facets)
     surveyor.remember(tile.bounds, facets)
-    return tile.number, Found(None, order.visit(surveyor, tile, facets), time.monotonic() - begin)
+    return Found(None, order.visit(surveyor, tile, facets))
 
 
 def _surveyor(name: str, problem: npt.NDArray[np.uint8] | None) -> Surveyor:

@@ -6,6 +6,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,18 +19,20 @@ from svmatlas.atlas.checks import validate_store
 from svmatlas.atlas.facets import Facet, Partition
 from svmatlas.atlas.single import Cuts, find_cuts, unite_tile
 from svmatlas.atlas.stitch import ON_CUT, Part, Ring, stitch
+from svmatlas.atlas.survey import Surveyor
 from svmatlas.atlas.validate import Report
 from svmatlas.data.columns import Columns
 from svmatlas.data.problem import Bounds, Problem, make_region
 from svmatlas.engine.canonical import unite
 from svmatlas.engine.joining import Joiner
 from svmatlas.engine.names import make_words
-from svmatlas.engine.tile import Engine, Facets
+from svmatlas.engine.plateaus import UnclosedError
+from svmatlas.engine.tile import Engine, EngineError, Facets
 from svmatlas.engine.workspace import Region, States
 from svmatlas.store.index import Index, OnCuts, make_index, read_index
 from svmatlas.store.manifest import INDEX, PROBLEM, Manifest, Progress, progress_of, read_manifest
 from svmatlas.store.problems import read_problem
-from svmatlas.store.tiles import Packed, Tile, bounds_of, on_cuts, read_tile, unpack
+from svmatlas.store.tiles import Packed, Tile, bounds_of, left_out_of, on_cuts, read_tile, unpack
 from svmatlas.support.arrays import FileError
 from svmatlas.support.messages import positive_of
 from svmatlas.support.threads import make_pool
@@ -411,10 +414,26 @@ class AtlasStore:
             raise ValueError("a partial store cannot be joined: explore with the same arguments to finish it")
         from joblib import effective_n_jobs
 
-        joiner = Joiner(self._engine, self._region, self._start)
+        jobs = 1 if n_jobs is None else int(effective_n_jobs(n_jobs))
+        surveyor = Surveyor(self._problem, self.region, frugal=True)
+        surveyor.leave_out_plateaus()
+        if surveyor.engine.plateaus.any():
+            with suppress(UnclosedError, EngineError):
+                return self._join(surveyor, jobs)
+        return self._join(surveyor.thorough, jobs)
+
+    def _join(self, surveyor: Surveyor, n_jobs: int) -> Atlas:
+        """The tiles as one atlas. Those in which other plateaus are left out than the surveyor would are explored again."""
+        joiner = Joiner(surveyor.engine, self._region, self._start)
         for number in self._index.tile.tolist():
-            joiner.add(self._facets(self._manifest.tiles[number]))
-        with make_pool(1 if n_jobs is None else int(effective_n_jobs(n_jobs))) as pool:
+            tile = self._manifest.tiles[number]
+            packed = self._read(tile)
+            if np.array_equal(left_out_of(packed), surveyor.engine.plateaus):
+                joiner.add(unpack(packed.arrays, self._words))
+                continue
+            for facets in surveyor.explore_parts(tile.bounds, tile.depth):
+                joiner.add(facets)
+        with make_pool(n_jobs) as pool:
             canonical = unite(joiner, pool)
         return Atlas(self._problem, self.region, canonical, True, NOT_COUNTED)
 

@@ -1,6 +1,9 @@
 """One tile as a map of its own, and what the map of all tiles has to know of it.
 
 A facet that reaches over several tiles is in each of them, cut off at the cut, with the same partition. So is an edge.
+
+A tile from which plateaus are left out (plateaus.py) is a map of its own if what is left hangs together. Else plateaus have to be
+explored in this tile. It may also be all plateau: then it is one facet.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.data.problem import Bounds, Problem, make_region, make_tile
+from svmatlas.engine.arena import BOUNDARY, OPEN, PLATEAUS, POSITIVE_PLATEAU
 from svmatlas.engine.canonical import Canonical, unite
 from svmatlas.engine.joining import Joiner
-from svmatlas.engine.mesh import Mesh
+from svmatlas.engine.mesh import Mesh, Split
+from svmatlas.engine.plateaus import UnclosedError
 from svmatlas.engine.tile import Engine, Facets
-from svmatlas.engine.workspace import CUT, INSIDE, OUTSIDE, Int32, Ints, Region, States, Words
+from svmatlas.engine.workspace import CUT, INSIDE, MARGIN, OUTSIDE, Int32, Ints, Region, States, Words
 from svmatlas.store.tiles import Summary
 
 CHUNK = 256
@@ -24,10 +29,53 @@ CHUNK = 256
 
 
 def unite_tile(engine: Engine, problem: Problem, whole: Region, tile: Bounds, facets: Facets, pool: Executor) -> Canonical:
-    """The map of one tile of a region, from the pieces found in it. Its sides are those of the tile."""
-    joiner = Joiner(engine, make_region(tile, problem.cost_exponent), facets.start)
+    """The map of one tile of a region, from the pieces found in it. Its sides are those of the tile.
+
+    UnclosedError if plateaus were left out, and what is left does not tell all.
+    """
+    region = make_region(tile, problem.cost_exponent)
+    if facets.code.size == 0:
+        return _all_plateau(problem, region, _find_full(facets, problem.data.rank))
+    joiner = Joiner(engine, region, facets.start)
     joiner.add(facets._replace(code=_by_side(facets.code, make_tile(tile, problem.cost_exponent, whole).name)))
-    return unite(joiner, pool)
+    canonical = unite(joiner, pool)
+    if np.any(facets.neighbour <= PLATEAUS):
+        _check_whole(canonical, facets)
+    return canonical
+
+
+def _check_whole(canonical: Canonical, facets: Facets) -> None:
+    """UnclosedError if pieces that were found are not in a map with plateaus, or if it does not hang together."""
+    mesh, split = canonical.mesh, canonical.split
+    euler = len(mesh.vertices) - mesh.edge_code.size + mesh.facet_layer.size
+    missing = np.count_nonzero(~split.left_out) != facets.n_pieces
+    if missing or euler != 1 or np.any(mesh.edge_facets == OPEN) or np.any(split.mesh.edge_facets == OPEN):
+        raise UnclosedError
+
+
+def _find_full(facets: Facets, rank: int) -> States:
+    """The partition of a piece with |M| = rank: beta is that of the plateau."""
+    for f in range(facets.kind.size):
+        state = facets.state(f)
+        if np.count_nonzero(state == MARGIN) == rank:
+            return state
+    raise UnclosedError
+
+
+def _all_plateau(problem: Problem, region: Region, start: States) -> Canonical:
+    """The map of a tile that lies on a plateau: one facet. Its partition without jitter follows from that of a piece."""
+    n, axis = len(region.corners), problem.data.axis
+    side = np.arange(n, dtype=np.int32)
+    zero, none = np.zeros(1, dtype=np.int32), np.empty(0, dtype=np.int32)
+    own = int(axis[np.argmax(start == MARGIN)])
+    beside = np.column_stack([np.zeros(n), np.full(n, BOUNDARY)]).astype(np.int32)
+    mesh = Mesh(
+        region.corners.copy(), -1 - side, beside, np.column_stack([np.roll(side, 1), side]), zero, zero - 1,
+        np.array([0, n]), side, side,
+    )  # fmt: skip
+    split = Split(mesh, np.full((1, 2), -1, dtype=np.int32), np.full(1, POSITIVE_PLATEAU + own, dtype=np.int8), start)
+    tied = np.flatnonzero((axis == own) & (start != MARGIN)).astype(np.int32)
+    return Canonical(split, mesh, none, np.zeros(1, dtype=np.intp), none, zero, zero, np.array([0, tied.size]), tied)
 
 
 def _by_side(code: Int32, names: Ints) -> Int32:

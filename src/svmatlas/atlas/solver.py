@@ -13,11 +13,22 @@ import numpy.typing as npt
 
 from svmatlas.data.problem import Problem
 from svmatlas.engine.canonical import Canonical
+from svmatlas.engine.floors import ON_SIDE, Floor
 from svmatlas.engine.locate import NOWHERE, Locator
-from svmatlas.engine.workspace import Floats, Ints, Region
+from svmatlas.engine.workspace import Floats, Ints, L, Region
 from svmatlas.models.gap import user_gaps, warn_if_inaccurate
 from svmatlas.models.limits import LimitSolution, Way, first_limit, way_to
-from svmatlas.models.solve import ALARM, Solution, choose, is_doubtful, is_far, smaller_costs, solve, solve_on_plateau
+from svmatlas.models.solve import (
+    ALARM,
+    Solution,
+    choose,
+    is_doubtful,
+    is_far,
+    smaller_costs,
+    solve,
+    solve_on_plateau,
+    solve_with_alpha,
+)
 from svmatlas.models.walk import state_at
 
 SEARCHED = 512
@@ -42,7 +53,8 @@ class Solver:
         self.split = canonical.split
         self.region = region
         self.complete = complete  # else some costs are outside the explored part
-        self.locator = Locator(canonical)
+        self.locator = Locator(canonical, region)
+        self.sides: dict[int, Floats] = {}  # alpha at the ends of the stretch of a floor on a side, by the axis of the floor
 
     def limit(self, p: float, q: float) -> LimitSolution:
         """The solution at costs of which one or both are infinite."""
@@ -131,13 +143,28 @@ class Solver:
         states = self.split.states(pieces)
         solution = solve(data, region, states, c)
         beside, at = self.locator.slide(pieces, c)
-        moved = np.flatnonzero(self.split.plateau[pieces])
+        moved = np.flatnonzero(self.split.plateau[pieces] & (beside != ON_SIDE))
         if moved.size > 0:
             others = self.split.states(beside[moved])
-            there = solve_on_plateau(data, region, states[moved], c[moved], others, at[moved])
-            for array, values in zip(solution, there, strict=True):
-                array[moved] = values
+            _put(solution, moved, solve_on_plateau(data, region, states[moved], c[moved], others, at[moved]))
+        for floor in self.locator.floors:
+            own = np.flatnonzero(np.isin(pieces, floor.pieces) & (beside == ON_SIDE))
+            if own.size > 0:
+                _put(solution, own, solve_with_alpha(data, region, states[own], c[own], self._above_side(floor, c[own])))
         return solution, at
+
+    def _above_side(self, floor: Floor, c: Floats) -> Floats:
+        """Alpha times l on a plateau above the stretch of its floor that is a side: between those at its ends (floors.py)."""
+        (a, b), other = floor.side / floor.side[:, L, None], 1 - floor.axis
+        if floor.axis not in self.sides:
+            states = np.array([self._state_at(end) for end in (a, b)])
+            share, bound = solve(self.problem.data, self.region, states, np.array([a, b])).share, np.array([a, b])
+            self.sides[floor.axis] = share * self.problem.data.weight * bound[:, self.problem.data.axis]
+        first, last = self.sides[floor.axis]
+        length = b[other] - a[other]
+        way = np.clip((c[:, other] / c[:, L] - a[other]) / (length or 1.0), 0.0, 1.0)[:, None]
+        held: Floats = c[:, L, None] * ((1.0 - way) * first + way * last)
+        return held
 
     def _search(self, point: Floats, first: int) -> tuple[int, Solution]:
         """The piece at homogeneous costs and the solution there, from ``first``, pieces at smaller costs, and those nearby."""
@@ -167,3 +194,9 @@ class Solver:
         if np.any(lost):
             p, q, l = self.problem.to_user(c[np.argmax(lost)])
             raise ValueError(f"costs ({p / l:g}, {q / l:g}) are outside the explored part of this partial atlas")
+
+
+def _put(solution: Solution, which: Ints, others: Solution) -> None:
+    """Put other solutions in place of some."""
+    for array, values in zip(solution, others, strict=True):
+        array[which] = values

@@ -225,8 +225,8 @@ def pack_tile(surveyor: Surveyor, tile: Tile, facets: Facets) -> Packed:
     with make_pool(1) as pool:
         canonical = unite_tile(surveyor.engine, problem, region, tile.bounds, facets, pool)
     cuts = find_cuts(problem, region, tile.bounds, canonical.mesh)
-    summary = count(canonical.mesh, cuts, facets.key.size)
-    return pack(facets, summary, cuts.facets, keys_of(canonical, cuts.facets, surveyor.words))
+    summary = count(canonical.mesh, cuts, canonical.split.kind.size)
+    return pack(facets, surveyor.engine.plateaus, summary, cuts.facets, keys_of(canonical, cuts.facets, surveyor.words))
 
 
 def _put(path: Path, store: str, tile: Tile, packed: Packed) -> tuple[str, Summary, int]:
@@ -250,6 +250,7 @@ def _go_on(manifest: Manifest, n_jobs: int | None, max_facets: float, limit: Lim
     if not manifest.finished:
         manifest.add({"begun": round(time.time(), 3)})
         surveyor = Surveyor(problem, store.region, frugal=True)
+        surveyor.leave_out_plateaus()
         if manifest.cuts is None:
             manifest.take_cuts(_find_cuts(surveyor, limit))
         with _bar(progress, manifest) as show:
@@ -275,7 +276,7 @@ def _explore(manifest: Manifest, surveyor: Surveyor, n_jobs: int | None, max_fac
     waiting = manifest.left
     while waiting and not limit.expired and found < max_facets:
         parts: list[Tile] = []
-        with closing(explore_tiles(surveyor, waiting, n_jobs, limit, write)) as results:
+        with closing(explore_tiles(surveyor, waiting, n_jobs, limit, write, by_itself=True)) as results:
             for tile, result in results:
                 parts += _take(manifest, tile, result)
                 yield

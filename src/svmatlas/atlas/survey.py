@@ -14,6 +14,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
+from copy import copy
+from functools import cached_property
 from itertools import chain, pairwise, product
 from typing import Any, NamedTuple, TypeVar
 
@@ -233,6 +235,13 @@ class Surveyor:
         least = self.problem.homogeneous(*np.array([[low] for low, _ in self.bounds]))[0]
         self.engine.plateaus = find_plateaus(self.problem.data, joined * least[:2] / least[2])
 
+    @cached_property
+    def thorough(self) -> Surveyor:
+        """One that leaves nothing out, and shares what this one knows."""
+        other = copy(self)
+        other.engine = Engine(self.problem.data, self.words, self.engine.betas)
+        return other
+
     def survey(
         self,
         state: States,
@@ -343,6 +352,15 @@ class Surveyor:
             limit.check()
             unsure[frame.which] = True
             frame = self._choose(frame.axes, unsure)
+
+    def explore_parts(self, tile: Bounds, depth: int) -> Iterator[Facets]:
+        """The facets of one tile, or of the parts that it is cut into."""
+        facets = self.explore(tile, depth)
+        if not isinstance(facets, list):
+            yield facets
+            return
+        for part in facets:
+            yield from self.explore_parts(part, depth + 1)
 
     def _room(self, n_candidates: int, depth: int) -> int:
         """Number of facets that a tile may have."""

@@ -1,4 +1,8 @@
-"""Where alpha is found for costs on a plateau (plateaus.py): at the least cost of its class, the other cost being the same."""
+"""Where alpha is found for costs on a plateau (plateaus.py): at the least cost of its class, the other cost being the same.
+
+In a tile that may be a side of the tile: what is beyond is not known. But alpha is affine in the other cost between
+any two alpha on that side: both have sum of alpha_i x_i = e - q b-, and the same bounds, so what lies between them has, too.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +12,14 @@ import numpy as np
 
 from svmatlas.engine.arena import before_in, facet_of
 from svmatlas.engine.mesh import Mesh
-from svmatlas.engine.workspace import Floats, Ints, L
+from svmatlas.engine.workspace import Bools, Floats, Ints, L, Region
+
+ON_SIDE = -2
+"""In place of a piece: there is none beside the floor, which is a side of the tile."""
 
 
 class Floor(NamedTuple):
-    """The least cost of its class on a plateau, for each value of the other cost: the edges with a piece behind them."""
+    """The least cost of its class on a plateau, for each value of the other cost: edges with a piece, or a side, behind them."""
 
     pieces: Ints  # the plateau; several if the jitter cuts it
     axis: int  # of the cost of its class
@@ -21,7 +28,13 @@ class Floor(NamedTuple):
     high: Floats  # (n,) and on it and all before
     first: Floats  # (n, 3) its ends
     last: Floats
-    beside: Ints  # (n,) the piece behind it
+    beside: Ints  # (n,) the piece behind it, or ON_SIDE
+
+    @property
+    def side(self) -> Floats:
+        """The ends (2, 3) of the stretch on a side; none (0, 3) if there is no such one."""
+        there = np.flatnonzero(self.beside == ON_SIDE)
+        return np.concatenate([self.first[there], self.last[there]])
 
     def within(self, points: Floats) -> Floats:
         """Homogeneous costs, with another cost that is beyond the ends of the floor, if only by the jitter, put there."""
@@ -64,18 +77,34 @@ class Floor(NamedTuple):
         return -1
 
 
-def make_floor(mesh: Mesh, pieces: Ints, axis: int) -> Floor:
-    """The floor of a plateau, which is one facet of a mesh or several."""
+def make_floor(mesh: Mesh, pieces: Ints, axis: int, region: Region) -> Floor:
+    """The floor of a plateau, which is one facet of a mesh of a region or several."""
     place = np.concatenate([np.arange(mesh.facet_at[f], mesh.facet_at[f + 1]) for f in pieces])
     beside = mesh.edge_facets[mesh.facet_edges[place]].sum(axis=1) - facet_of(place, mesh.facet_at)
     inner = np.flatnonzero(beside >= 0)
-    a, b = (mesh.vertices[mesh.facet_vertices[which[inner]]] for which in (before_in(place, mesh.facet_at), place))
+    ends = [mesh.vertices[mesh.facet_vertices[which]] for which in (before_in(place, mesh.facet_at), place)]
+    side = _stretch(np.concatenate([end[_is_on_side(mesh, place, axis, region)] for end in ends]), axis)
+    a, b = (np.concatenate([end[inner], other]) for end, other in zip(ends, side, strict=True))
+    beside = np.concatenate([beside[inner], np.full(len(side[0]), ON_SIDE)])
     with np.errstate(divide="ignore", invalid="ignore"):
-        ends = a[:, 1 - axis] / a[:, L], b[:, 1 - axis] / b[:, L]  # not a number where the cost of the class alone is infinite
-    low, high = np.fmin(*ends) * (1.0 - SLACK), np.fmax(*ends) * (1.0 + SLACK)
+        other = a[:, 1 - axis] / a[:, L], b[:, 1 - axis] / b[:, L]  # not a number where the cost of the class alone is infinite
+    low, high = np.fmin(*other) * (1.0 - SLACK), np.fmax(*other) * (1.0 + SLACK)
     order = np.argsort(low, kind="stable")
     low, top = low[order], high[order]
-    return Floor(pieces, axis, low, top, np.maximum.accumulate(top), a[order], b[order], beside[inner][order])
+    return Floor(pieces, axis, low, top, np.maximum.accumulate(top), a[order], b[order], beside[order])
+
+
+def _is_on_side(mesh: Mesh, place: Ints, axis: int, region: Region) -> Bools:
+    """Which places have an edge on the side of the region where the cost of the class is least. Where that is zero, none has."""
+    low = np.flatnonzero((region.sides[:, axis] > 0) & (region.sides[:, L] < 0))
+    on_side: Bools = np.isin(mesh.edge_code[mesh.facet_edges[place]], -1 - low)
+    return on_side
+
+
+def _stretch(ends: Floats, axis: int) -> tuple[Floats, Floats]:
+    """The first and the last of some places on a side, each (1, 3), or (0, 3) if there are none. Jitter may cut what is between."""
+    order = np.argsort(ends[:, 1 - axis] / ends[:, L])
+    return ends[order[:1]], ends[order[-1:]]
 
 
 SLACK = 2.0**-50

@@ -23,9 +23,9 @@ from svmatlas.engine.arena import NEGATIVE_PLATEAU, POSITIVE_PLATEAU
 from svmatlas.engine.canonical import Canonical
 from svmatlas.engine.compiled import entry, kernel, kernel_alloc
 from svmatlas.engine.doubledouble import two_prod
-from svmatlas.engine.floors import make_floor
+from svmatlas.engine.floors import ON_SIDE, make_floor
 from svmatlas.engine.mesh import Mesh
-from svmatlas.engine.workspace import L, P, Q
+from svmatlas.engine.workspace import L, P, Q, Region
 from svmatlas.support.settings import SETTINGS
 
 Floats = npt.NDArray[np.float64]
@@ -183,17 +183,18 @@ def _try_some(vertices, at, corners, facets, c):
 
 
 class Locator:
-    """Point location in the split mesh."""
+    """Point location in the split mesh of a region."""
 
-    def __init__(self, canonical: Canonical) -> None:
+    def __init__(self, canonical: Canonical, region: Region) -> None:
         self.canonical = canonical
         self.mesh = canonical.split.mesh
         self.facet = canonical.facet
         self.true = np.flatnonzero(self.facet >= 0)
         plateaus = [np.flatnonzero(canonical.split.kind == kind) for kind in (POSITIVE_PLATEAU, NEGATIVE_PLATEAU)]
         axes = [axis for axis in (int(P), int(Q)) if plateaus[axis].size > 0]
-        self.floors = [make_floor(self.mesh, plateaus[axis], axis) for axis in axes]
-        self.true_floors = [make_floor(canonical.mesh, self.facet[plateaus[axis][:1]].astype(np.intp), axis) for axis in axes]
+        self.floors = [make_floor(self.mesh, plateaus[axis], axis, region) for axis in axes]
+        whole = [self.facet[plateaus[axis][:1]].astype(np.intp) for axis in axes]
+        self.true_floors = [make_floor(canonical.mesh, facet, axis, region) for facet, axis in zip(whole, axes, strict=True)]
         self.starts = self.true[:: -(-self.true.size // SETTINGS.locate_starts) or 1]
         self.coarse = cKDTree(_flatten(_middles(self.mesh, self.starts)))
 
@@ -213,7 +214,7 @@ class Locator:
         return found
 
     def slide(self, pieces: Ints, points: Floats) -> tuple[Ints, Floats]:
-        """For points on plateaus (plateaus.py) pieces and costs beside them where alpha is the same; others as they are."""
+        """For points on plateaus (plateaus.py) pieces, or ON_SIDE, and costs beside them where alpha is the same; others as they are."""
         beside, at = pieces.copy(), points.copy()
         for floor in self.floors:
             own = np.flatnonzero(np.isin(pieces, floor.pieces))
@@ -221,7 +222,7 @@ class Locator:
                 at[own] = floor.within(points[own])
                 least, there = floor.least(at[own])
                 at[own, floor.axis] = np.fmin(points[own, floor.axis], least * points[own, L])
-            beside[own] = np.where(there >= 0, there, pieces[own])
+            beside[own] = np.where((there >= 0) | (there == ON_SIDE), there, pieces[own])
         return beside, at
 
     def beside_at_infinity(self, point: Floats) -> int:

@@ -66,11 +66,22 @@ def solve(data: Data, region: Region, states: States, c: Floats) -> Solution:
 def solve_on_plateau(data: Data, region: Region, states: States, c: Floats, beside: States, at: Floats) -> Solution:
     """Solutions on plateaus (plateaus.py): beta is that of the partition, alpha that of another one at smaller costs."""
     _, beta = _evaluate(data, region, states, c)
-    plateau = data.axis[np.argmax(states == MARGIN, axis=1)]  # the class that M is all of
+    plateau = _plateau_of(data, states)
     alpha_map, beta_map = affine_maps(data, region, beside, jitter=0.0, accuracy=0.0)
     at = _without_jitter(beta_map, beta, plateau, at)
     held = np.where(beside == INSIDE, data.weight * at[:, data.axis], np.einsum("kci,kc->ki", alpha_map, at))
     return _solve(data, np.where(data.axis == plateau[:, None], MARGIN, INSIDE), c, held, beta)
+
+
+def solve_with_alpha(data: Data, region: Region, states: States, c: Floats, held: Floats) -> Solution:
+    """The same where alpha times l is given."""
+    _, beta = _evaluate(data, region, states, c)
+    return _solve(data, np.where(data.axis == _plateau_of(data, states)[:, None], MARGIN, INSIDE), c, held, beta)
+
+
+def _plateau_of(data: Data, states: States) -> npt.NDArray[np.integer]:
+    """The classes that M is all of."""
+    return data.axis[np.argmax(states == MARGIN, axis=1)]
 
 
 def _without_jitter(beta_map: Floats, beta: Floats, axes: npt.NDArray[np.integer], at: Floats) -> Floats:

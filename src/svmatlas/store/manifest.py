@@ -32,7 +32,7 @@ from svmatlas.store.tiles import Summary, Tile, bounds_of, plain
 from svmatlas.support.arrays import FileError
 from svmatlas.support.writing import lock, naming, sync_folder
 
-FORMAT = 1
+FORMAT = 2
 """Version of the layout of a store."""
 
 MANIFEST, PROBLEM, INDEX, LOCK, TILES = "manifest", "problem", "index", "lock", "tiles"

@@ -1,8 +1,9 @@
 """The file of one tile: its pieces (canonical.py) as flat arrays, each of the narrowest type that holds it.
 
 What follows from the rest is left out: keys of pieces, from the partition of the first and the way to the others; neighbours,
-from keys; names of vertices that no other tile has; the facets that the pieces are parts of. This is the only module that
-knows how ``Facets`` lie on disk.
+from keys; names of vertices that no other tile has; the facets that the pieces are parts of. So are pieces of plateaus that are
+left out (plateaus.py), but for those on the way to others, which have no edges. This is the only module that knows how ``Facets``
+lie on disk.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.data.problem import Bounds
-from svmatlas.engine.arena import BOUNDARY, OPEN
+from svmatlas.engine.arena import BOUNDARY, OPEN, PLATEAUS
 from svmatlas.engine.clipping import CLOSED
 from svmatlas.engine.names import key_of
 from svmatlas.engine.tile import Facets
-from svmatlas.engine.workspace import CUT, Int32, Ints, Words
+from svmatlas.engine.workspace import CUT, Bools, Int32, Ints, Words
 from svmatlas.store.problems import Range, check_ranges
 from svmatlas.support.arrays import FileError, explained, read_arrays, write_arrays
 from svmatlas.support.writing import naming, placing
 
 Array = npt.NDArray[Any]
 
-MAGIC, FORMAT = b"SVMATILE", 1
+MAGIC, FORMAT = b"SVMATILE", 2
 
 NARROW = (np.uint8, np.uint16, np.uint32, np.uint64)
 
@@ -58,8 +59,13 @@ class Packed(NamedTuple):
     summary: Summary
 
 
-def pack(facets: Facets, summary: Summary, cut: Int32, cut_key: Words) -> Packed:
-    """The arrays of a file; ``cut`` are the facets that have an edge on a cut, with their keys."""
+def pack(facets: Facets, left_out: Bools, summary: Summary, cut: Int32, cut_key: Words) -> Packed:
+    """The arrays of a file; ``cut`` are the facets that have an edge on a cut, with their keys.
+
+    ``left_out`` says whether plateaus were, those of the positives and of the negatives.
+    """
+    facets = _without_others(facets)
+    plateau = np.flatnonzero(facets.neighbour <= PLATEAUS)
     named = np.flatnonzero(_is_named(facets))
     every = facets.which.size == facets.start.size
     arrays = {
@@ -76,8 +82,32 @@ def pack(facets: Facets, summary: Summary, cut: Int32, cut_key: Words) -> Packed
         "name": facets.name[named],
         "cut": _narrow(cut),
         "cut_key": cut_key,
+        "plateau": _narrow(plateau),  # edges that lead there,
+        "behind": _narrow(facets.neighbour[plateau]),  # and to what
+        "left_out": left_out,
     }
     return Packed({name: np.ascontiguousarray(array) for name, array in arrays.items()}, summary)
+
+
+def _without_others(facets: Facets) -> Facets:
+    """The same without pieces that have no edges, nor others that have their partitions from them; and without their vertices."""
+    sizes, parent = np.diff(facets.at), facets.parent
+    kept = sizes > 0 if np.any(sizes > 0) else np.ones(sizes.size, dtype=bool)
+    kept[0] = True
+    new = np.flatnonzero(kept)
+    while new.size > 0:
+        above = np.unique(parent[new])
+        new = above[(above >= 0) & ~kept[above]]
+        kept[new] = True
+    used = np.zeros(len(facets.corner), dtype=bool)
+    used[facets.vertex] = True
+    number, vertex = (np.append(np.cumsum(which) - 1, -1).astype(np.int32) for which in (kept, used))  # -1 stays
+    behind = facets.neighbour
+    return facets._replace(
+        key=facets.key[kept], kind=facets.kind[kept], at=np.concatenate([[0], np.cumsum(sizes[kept])]),
+        vertex=vertex[facets.vertex], neighbour=np.where(behind >= 0, number[np.maximum(behind, -1)], behind), name=facets.name[used],
+        corner=facets.corner[used], parent=number[parent[kept]], flips=facets.flips[kept],
+    )  # fmt: skip
 
 
 def unpack(arrays: dict[str, Array], words: Words) -> Facets:
@@ -91,10 +121,13 @@ def unpack(arrays: dict[str, Array], words: Words) -> Facets:
         start, which, CLOSED, np.zeros((3, 2)), nothing.astype(np.uint64), kind, at, code, vertex, nothing, name, corner,
         np.empty((0, 0)), parent, flips,
     )  # fmt: skip
-    check_ranges(_ranges(facets, named))
+    plateau, behind = _wide(arrays["plateau"]), _wide(arrays["behind"])
+    check_ranges([*_ranges(facets, named), (plateau, behind.shape, 0, code.size - 1), (behind, behind.shape, PLATEAUS - 3, PLATEAUS)])
     name[named] = arrays["name"]
     facets = facets._replace(key=_keys(facets, words))
-    return facets._replace(neighbour=_neighbours(facets, words))
+    neighbour = _neighbours(facets, words)
+    neighbour[plateau] = behind
+    return facets._replace(neighbour=neighbour)
 
 
 def _narrow(array: npt.NDArray[np.signedinteger]) -> Array:
@@ -148,7 +181,7 @@ def _ranges(facets: Facets, named: Ints) -> list[Range]:
     n, n_points, n_places, n_vertices = facets.kind.size, facets.start.size, facets.code.size, len(facets.corner)
     return [
         (facets.at, (n + 1,), 0, n_places),
-        (np.diff(facets.at), (n,), 1, n_places),
+        (np.diff(facets.at), (n,), 0, n_places),
         (facets.at[-1:], (1,), n_places, n_places),
         (facets.code, (n_places,), -np.inf, 2 * n_points - 1),
         (facets.vertex, (n_places,), 0, n_vertices - 1),
@@ -158,6 +191,11 @@ def _ranges(facets: Facets, named: Ints) -> list[Range]:
         (facets.corner, (n_vertices, 3), 0, np.inf),
         (named, named.shape, 0, n_vertices - 1),
     ]
+
+
+def left_out_of(packed: Packed) -> Bools:
+    """Whether the plateaus of the positives, and of the negatives, were left out of a tile."""
+    return packed.arrays["left_out"].astype(bool)
 
 
 def on_cuts(packed: Packed) -> tuple[Int32, Words]:
