@@ -21,7 +21,6 @@ from svmatlas.atlas import jobs, storing, survey
 from svmatlas.store.manifest import is_begun, read_manifest
 from svmatlas.support.settings import SETTINGS
 from tests import cases
-from tests.facts import explore_pieces
 from tests.test_tiles import assert_same
 
 DASK = Path(sys.executable).with_name("dask")
@@ -95,7 +94,7 @@ def loky_workers():
 def assert_same_map(store, plain):
     assert store.complete
     assert (store.n_facets, store.n_edges, store.n_vertices) == (plain.n_facets, plain.n_edges, plain.n_vertices)
-    assert_same(store.atlas(), explore_pieces(*cases.lattice()))
+    assert_same(store.atlas(), svmatlas.explore(*cases.lattice()))
 
 
 @pytest.mark.alone
@@ -152,7 +151,7 @@ def test_workers_that_keep_dying_are_given_up(plain, in_tiles, monkeypatch):
     surveyor = survey.Surveyor(plain._problem, plain.region)
     tiles = [jobs.Tile(0, plain.region, 0)]
     with pytest.raises(KilledWorker):
-        list(jobs.explore_tiles(surveyor, tiles, 1, svmatlas.support.stopping.NEVER, jobs._as_it_is))
+        list(jobs.explore_tiles(surveyor, tiles, 1, svmatlas.support.stopping.NEVER, jobs._as_it_is, True))
     assert len(rounds) == jobs.PATIENCE
 
 

@@ -20,15 +20,18 @@ from hypothesis import strategies as st
 
 import svmatlas
 from svmatlas import FileError
-from svmatlas.atlas import survey
+from svmatlas.atlas import checks, single, survey
+from svmatlas.atlas.solver import Solver
 from svmatlas.cli.main import main
 from svmatlas.engine.names import make_words
+from svmatlas.engine.plateaus import UnclosedError
 from svmatlas.store import manifest as manifests
 from svmatlas.store import tiles as tile_files
 from svmatlas.store.manifest import read_manifest
 from svmatlas.support.settings import SETTINGS
+from svmatlas.support.threads import make_pool
 from tests import cases
-from tests.facts import cut_finely
+from tests.facts import cut_finely, explore_pieces
 from tests.test_tiles import assert_same
 
 
@@ -144,7 +147,10 @@ def test_queries_are_those_of_the_atlas(tmp_path, finely):
     p[:4], q[:4] = [0.0, np.inf, 1.0, np.inf], [1.0, 1.0, np.inf, np.inf]
     for ask in ("coef", "intercept"):
         np.testing.assert_allclose(getattr(store, ask)(p, q), getattr(plain, ask)(p, q), rtol=1e-7, atol=1e-10)
-    np.testing.assert_allclose(store.alpha(p[4:], q[4:]), plain.alpha(p[4:], q[4:]), rtol=1e-7, atol=1e-9)
+    on = np.abs(plain.coef(p, q)).max(axis=1) < 1e-9  # plateaus: alpha is not unique there
+    assert 20 < on.sum() < 200
+    p_off, q_off = p[~on & np.isfinite(p + q)], q[~on & np.isfinite(p + q)]
+    np.testing.assert_allclose(store.alpha(p_off, q_off), plain.alpha(p_off, q_off), rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(store.decision_function(X, p, q), plain.decision_function(X, p, q), rtol=1e-7, atol=1e-9)
     for k in (0, 1, 2, 3, 50, 100):
         one, other = store.partition(store.locate(p[k], q[k])), plain.partition(plain.locate(p[k], q[k]))
@@ -180,6 +186,25 @@ def test_a_store_is_validated_tile_by_tile(made):
     assert report.n_costs >= 200
 
 
+def test_a_check_that_is_stopped_says_how_far_it_is(made, monkeypatch):
+    _, _, path = made
+    store = svmatlas.open(path)
+    report = store.validate(time_budget=1e-9)
+    assert not report.ok
+    assert report.faults[0] == f"stopped when 0 of {store.n_tiles} tiles had been checked"
+    check = checks.validate_within
+
+    def interrupt(limit, *arguments):
+        limit.note.interrupted = store._held.keys() >= {2}
+        limit.check()
+        return check(limit, *arguments)
+
+    monkeypatch.setattr(checks, "validate_within", interrupt)
+    assert store.validate().faults == [f"stopped when 2 of {store.n_tiles} tiles had been checked"]
+    with pytest.raises(ValueError, match="time_budget"):
+        store.validate(time_budget=0)
+
+
 def test_tiles_that_do_not_fit_together_are_found(made):
     """As if a facet, or an edge, of one tile were missing in the one beside it."""
     _, _, path = made
@@ -200,8 +225,8 @@ def test_tiles_come_back_bit_for_bit(made):
     words = make_words(store._problem.n_points, np.random.default_rng(store._problem.seed))
     for tile in read_manifest(path).tiles[:20]:
         facets = surveyor.explore(tile.bounds)
-        summary = tile_files.Summary(0, 0, 0, 0, 0)
-        packed = tile_files.pack(facets, np.zeros(2, dtype=bool), summary, np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint64))
+        nothing, summary = np.zeros(2, dtype=bool), tile_files.Summary(0, 0, 0, 0, 0)
+        packed = tile_files.pack(facets, nothing, summary, np.empty(0, dtype=np.int32), np.empty(0, dtype=np.uint64))
         again = tile_files.unpack(packed.arrays, words)
         for name in (
             "start",
@@ -222,6 +247,99 @@ def test_tiles_come_back_bit_for_bit(made):
             assert np.asarray(one).dtype == np.asarray(other).dtype, name
         held = again.name != 0
         np.testing.assert_array_equal(again.name[held], facets.name[held])
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# Plateaus
+
+
+def kinds_of_tiles(store):
+    """Of how many tiles plateaus were left out, in how many they were explored, and how many are all plateau."""
+    files = [store._read(store._manifest.tiles[number]) for number in store._manifest.done]
+    left_out = [tile_files.left_out_of(file).all() for file in files]
+    return sum(left_out), len(files) - sum(left_out), sum(file.arrays["code"].size == 0 for file in files)
+
+
+def few_positives(n=60, d=3):
+    """A table with a binary and a five-valued column."""
+    rng, y = np.random.default_rng(0), np.arange(n) % 4 == 0
+    X = rng.normal(size=(n, d)) + 0.5 * y[:, None]
+    X[:, 0], X[:, 1] = rng.random(n) < 0.3, rng.integers(0, 5, n)
+    return X, y
+
+
+def test_plateaus_are_left_out_of_stores(tmp_path, monkeypatch):
+    """Also of tiles that lie on one, where alpha is found from that at two corners."""
+    X, y = few_positives()
+    plain = svmatlas.explore(X, y)
+    cut_finely(monkeypatch, 10)
+    store = svmatlas.explore(X, y, store=tmp_path / "map")
+    left_out, explored, all_plateau = kinds_of_tiles(store)
+    assert left_out > 5 * explored
+    assert all_plateau > 3
+    assert_same_facets(store, plain)
+    assert_same(store.atlas(), plain)
+    report = store.validate()
+    assert report.ok
+    p, q = 10 ** np.random.default_rng(0).uniform(-3, 3, (2, 400))
+    on = np.flatnonzero(np.all(plain.coef(p, q) == 0, axis=1))
+    p, q = p[on], q[on]
+    assert on.size > 100
+    asked = []
+    monkeypatch.setattr(Solver, "_search", lambda *arguments: asked.append(arguments))
+    assert np.all(store.coef(p, q) == 0)
+    np.testing.assert_array_equal(store.intercept(p, q), plain.intercept(p, q))
+    alpha, bound = store.alpha(p, q), np.where(y, p[:, None], q[:, None])
+    assert not asked  # no solution had to be looked for
+    assert np.all((alpha >= 0) & (alpha <= bound * (1 + 1e-12)))
+    signed = np.column_stack([X, np.ones(len(X))]) * np.where(y, 1.0, -1.0)[:, None]
+    beta = np.column_stack([plain.coef(p, q), plain.intercept(p, q)])
+    assert np.all(np.abs(alpha @ signed - beta) <= 1e-10 * (alpha @ np.abs(signed)))
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_plateaus_may_be_explored_in_some_tiles(every, tmp_path, monkeypatch):
+    """As in tiles where what is around them does not hang together."""
+    X, y = few_positives(40)
+    plain, check, count = svmatlas.explore(X, y), single._check_whole, 0
+
+    def fail(canonical, facets):
+        nonlocal count
+        count += 1
+        if count % every == 0:
+            raise UnclosedError
+        check(canonical, facets)
+
+    cut_finely(monkeypatch, 4)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(single, "_check_whole", fail)
+        store = svmatlas.explore(X, y, store=tmp_path / "map")
+    left_out, explored, _ = kinds_of_tiles(store)
+    assert min(left_out, explored) > 1
+    assert_same_facets(store, plain)
+    assert_same(store.atlas(), plain)
+    monkeypatch.setattr(survey.Surveyor, "leave_out_plateaus", lambda surveyor: None)  # as if they could not be
+    assert_same(store.atlas(), explore_pieces(X, y))
+
+
+def test_a_tile_where_a_plateau_parts_the_rest_is_not_joined(tmp_path):
+    """The floor of a plateau is convex, and here lowest in the middle: above that, the rest is in two corners of a tile."""
+    X, y = cases.gaussian(20, 30, 2, 0.5, 5)
+    X[:, 0] += 3.0
+    atlas = svmatlas.explore(X, y)
+    plateau = atlas.locate(1e4, 1.0)
+    corners = atlas.polygon(plateau)
+    costs = corners[corners[:, 2] > 0, :2] / corners[corners[:, 2] > 0, 2:]
+    low, other = costs[np.argmin(costs[:, 0])]
+    box = (1.1 * low, 2 * low), (other / 20, 2 * low)
+    on = atlas.locate(np.full(3, box[0][0]), [box[1][0], other, box[1][1]]) == plateau
+    assert on.tolist() == [False, True, False]
+    surveyor = survey.Surveyor(atlas._problem, atlas.region)
+    surveyor.leave_out_plateaus()
+    with make_pool(1) as pool, pytest.raises(UnclosedError):
+        single.unite_tile(
+            surveyor.engine, atlas._problem, surveyor.region, box, surveyor.explore(box), pool,
+        )  # fmt: skip
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from svmatlas.atlas.validate import Report, validate
+from svmatlas.atlas.validate import Report, validate_within
 from svmatlas.support.arrays import FileError
 from svmatlas.support.progress import make_bar
+from svmatlas.support.stopping import Stopped, check_budget, stoppable
 
 if TYPE_CHECKING:
     from svmatlas.atlas.opened import AtlasStore
@@ -23,22 +24,28 @@ MOST = 20
 """Faults that are told."""
 
 
-def validate_store(store: AtlasStore, n_costs: int, random_state: Any, progress: bool, n_jobs: int | None) -> Report:
-    """Check all invariants of a store, tile by tile."""
+def validate_store(
+    store: AtlasStore, n_costs: int, random_state: Any, progress: bool, n_jobs: int | None, time_budget: float | None
+) -> Report:
+    """Check all invariants of a store, tile by tile; if it is stopped, that is a fault."""
+    check_budget(time_budget)
     reports: list[Report] = []
     faults: list[str] = []
     bar = make_bar(" tiles", store.n_tiles) if progress else nullcontext()
-    with bar as shown:
+    with stoppable(time_budget) as limit, bar as shown:
         for t, number in enumerate(store._index.tile.tolist()):
             try:
-                report = validate(store._tile(t).atlas, -(-n_costs // store.n_tiles), random_state, False, n_jobs)
+                each = -(-n_costs // store.n_tiles)
+                reports.append(validate_within(limit, store._tile(t).atlas, each, random_state, False, n_jobs))
+                faults += [f"tile {number}: {fault}" for fault in reports[-1].faults]
             except FileError as error:
                 faults.append(str(error))
-                continue
-            reports.append(report)
-            faults += [f"tile {number}: {fault}" for fault in report.faults]
+            except Stopped:
+                faults.insert(0, f"stopped when {t} of {store.n_tiles} tiles had been checked")
+                break
             if shown is not None:
                 shown.update(1)
+        limit.answered = True
     euler = store.n_vertices - store.n_edges + store.n_facets
     if store.complete and euler != 1:
         faults.append(f"V - E + F is {euler}, not 1: tiles do not fit together")

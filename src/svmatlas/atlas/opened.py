@@ -383,7 +383,12 @@ class AtlasStore:
     # All of it
 
     def validate(
-        self, n_costs: int = 1000, random_state: Any = 0, progress: bool = False, n_jobs: int | None = None
+        self,
+        n_costs: int = 1000,
+        random_state: Any = 0,
+        progress: bool = False,
+        n_jobs: int | None = None,
+        time_budget: float | None = None,
     ) -> Report:
         """Check the whole map tile by tile, and that the tiles fit together; see :meth:`Atlas.validate`.
 
@@ -397,9 +402,12 @@ class AtlasStore:
             Show a progress bar (needs tqdm).
         n_jobs : int, optional
             Number of threads; -1 for all cores. Default: 1.
+        time_budget : float, optional
+            Stop after about this many seconds. The report is then, as after Ctrl-C, of the tiles that were checked, and not
+            ``ok``: its first fault says how many these were.
 
         """
-        return validate_store(self, n_costs, random_state, progress, n_jobs)
+        return validate_store(self, n_costs, random_state, progress, n_jobs, time_budget)
 
     def atlas(self, n_jobs: int | None = None) -> Atlas:
         """Join the tiles of a complete store into an atlas in memory: the one that ``explore`` gives without a store.

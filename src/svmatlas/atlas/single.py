@@ -2,8 +2,8 @@
 
 A facet that reaches over several tiles is in each of them, cut off at the cut, with the same partition. So is an edge.
 
-A tile from which plateaus are left out (plateaus.py) is a map of its own if what is left hangs together. Else plateaus have to be
-explored in this tile. It may also be all plateau: then it is one facet.
+A tile from which plateaus are left out (plateaus.py) is a map of its own if what is left hangs together. If it does not,
+plateaus have to be explored in this tile. A tile may also be all plateau: then it is one facet.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def _all_plateau(problem: Problem, region: Region, start: States) -> Canonical:
     )  # fmt: skip
     split = Split(mesh, np.full((1, 2), -1, dtype=np.int32), np.full(1, POSITIVE_PLATEAU + own, dtype=np.int8), start)
     tied = np.flatnonzero((axis == own) & (start != MARGIN)).astype(np.int32)
-    return Canonical(split, mesh, none, np.zeros(1, dtype=np.intp), none, zero, zero, np.array([0, tied.size]), tied)
+    own_mesh = Mesh(*mesh)  # the facet is not its piece: it has more points on the margin
+    return Canonical(split, own_mesh, none, np.zeros(1, dtype=np.intp), none, zero, zero, np.array([0, tied.size]), tied)
 
 
 def _by_side(code: Int32, names: Ints) -> Int32:

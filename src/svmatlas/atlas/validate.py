@@ -132,10 +132,11 @@ class Report:
 def validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_jobs: int | None) -> Report:
     """Check all invariants of an atlas."""
     with stoppable() as limit:
-        return _validate(atlas, n_costs, random_state, progress, n_jobs, limit)
+        return validate_within(limit, atlas, n_costs, random_state, progress, n_jobs)
 
 
-def _validate(atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_jobs: int | None, limit: Limit) -> Report:
+def validate_within(limit: Limit, atlas: Atlas, n_costs: int, random_state: Any, progress: bool, n_jobs: int | None) -> Report:
+    """The same; Stopped if it is time before all is checked."""
     mesh, split = atlas._mesh, atlas._canonical.split
     nowhere, none = np.zeros(mesh.vertices.shape[0], dtype=bool), np.zeros(atlas.n_facets, dtype=bool)
     faults, coverage = _check_mesh(atlas, mesh, none, nowhere)
@@ -372,10 +373,10 @@ def _largest(values):
 def _check_kkt(atlas: Atlas, progress: bool, n_jobs: int | None, limit: Limit) -> tuple[float, int]:
     """The largest violation over all facets, and where."""
     n = atlas._canonical.split.kind.size
-    pieces = [np.arange(first, min(first + BLOCK, n)) for first in range(0, n, BLOCK)]
+    jobs = 1 if n_jobs is None else int(effective_n_jobs(n_jobs))
+    pieces = np.array_split(np.arange(n), max(-(-n // BLOCK), min(jobs, n)))
     worst, where = 0.0, -1
     bar = make_bar(" facets", n) if progress else nullcontext()
-    jobs = 1 if n_jobs is None else int(effective_n_jobs(n_jobs))
     with bar as shown, ThreadPoolExecutor(jobs) as pool:
         found = pool.map(lambda facets: _violations_of(atlas, facets, limit), pieces)
         for facets, violations in zip(pieces, found, strict=True):

@@ -19,7 +19,7 @@ ON_SIDE = -2
 
 
 class Floor(NamedTuple):
-    """The least cost of its class on a plateau, for each value of the other cost: edges with a piece, or a side, behind them."""
+    """The least cost of its class on a plateau, for each value of the other cost: edges with a piece or a side behind."""
 
     pieces: Ints  # the plateau; several if the jitter cuts it
     axis: int  # of the cost of its class
@@ -87,22 +87,25 @@ def make_floor(mesh: Mesh, pieces: Ints, axis: int, region: Region) -> Floor:
     a, b = (np.concatenate([end[inner], other]) for end, other in zip(ends, side, strict=True))
     beside = np.concatenate([beside[inner], np.full(len(side[0]), ON_SIDE)])
     with np.errstate(divide="ignore", invalid="ignore"):
-        other = a[:, 1 - axis] / a[:, L], b[:, 1 - axis] / b[:, L]  # not a number where the cost of the class alone is infinite
-    low, high = np.fmin(*other) * (1.0 - SLACK), np.fmax(*other) * (1.0 + SLACK)
+        cost = a[:, 1 - axis] / a[:, L], b[:, 1 - axis] / b[:, L]  # not a number where the cost of the class alone is infinite
+    low, high = np.fmin(*cost) * (1.0 - SLACK), np.fmax(*cost) * (1.0 + SLACK)
     order = np.argsort(low, kind="stable")
     low, top = low[order], high[order]
     return Floor(pieces, axis, low, top, np.maximum.accumulate(top), a[order], b[order], beside[order])
 
 
 def _is_on_side(mesh: Mesh, place: Ints, axis: int, region: Region) -> Bools:
-    """Which places have an edge on the side of the region where the cost of the class is least. Where that is zero, none has."""
+    """Which places have an edge on the side of the region where the cost of the class is least, and not zero."""
     low = np.flatnonzero((region.sides[:, axis] > 0) & (region.sides[:, L] < 0))
     on_side: Bools = np.isin(mesh.edge_code[mesh.facet_edges[place]], -1 - low)
     return on_side
 
 
 def _stretch(ends: Floats, axis: int) -> tuple[Floats, Floats]:
-    """The first and the last of some places on a side, each (1, 3), or (0, 3) if there are none. Jitter may cut what is between."""
+    """The first and the last of some places on a side, each (1, 3), or (0, 3) if there are none.
+
+    The jitter may cut a plateau; without it all between them is on it.
+    """
     order = np.argsort(ends[:, 1 - axis] / ends[:, L])
     return ends[order[:1]], ends[order[-1:]]
 

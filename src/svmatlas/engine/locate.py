@@ -214,7 +214,10 @@ class Locator:
         return found
 
     def slide(self, pieces: Ints, points: Floats) -> tuple[Ints, Floats]:
-        """For points on plateaus (plateaus.py) pieces, or ON_SIDE, and costs beside them where alpha is the same; others as they are."""
+        """For points on plateaus (plateaus.py) pieces and costs beside them where alpha is the same; others as they are.
+
+        ON_SIDE in place of a piece where the plateau goes on beyond a side (floors.py).
+        """
         beside, at = pieces.copy(), points.copy()
         for floor in self.floors:
             own = np.flatnonzero(np.isin(pieces, floor.pieces))

@@ -81,7 +81,8 @@ def solve_with_alpha(data: Data, region: Region, states: States, c: Floats, held
 
 def _plateau_of(data: Data, states: States) -> npt.NDArray[np.integer]:
     """The classes that M is all of."""
-    return data.axis[np.argmax(states == MARGIN, axis=1)]
+    axes: npt.NDArray[np.integer] = data.axis[np.argmax(states == MARGIN, axis=1)]
+    return axes
 
 
 def _without_jitter(beta_map: Floats, beta: Floats, axes: npt.NDArray[np.integer], at: Floats) -> Floats:

@@ -1,9 +1,9 @@
 """The file of one tile: its pieces (canonical.py) as flat arrays, each of the narrowest type that holds it.
 
 What follows from the rest is left out: keys of pieces, from the partition of the first and the way to the others; neighbours,
-from keys; names of vertices that no other tile has; the facets that the pieces are parts of. So are pieces of plateaus that are
-left out (plateaus.py), but for those on the way to others, which have no edges. This is the only module that knows how ``Facets``
-lie on disk.
+from keys; names of vertices that no other tile has; the facets that the pieces are parts of. Pieces of plateaus that are left
+out (plateaus.py) have no edges; only those stay that others have their partitions from. This is the only module that knows how
+``Facets`` lie on disk.
 """
 
 from __future__ import annotations
@@ -90,24 +90,34 @@ def pack(facets: Facets, left_out: Bools, summary: Summary, cut: Int32, cut_key:
 
 
 def _without_others(facets: Facets) -> Facets:
-    """The same without pieces that have no edges, nor others that have their partitions from them; and without their vertices."""
-    sizes, parent = np.diff(facets.at), facets.parent
-    kept = sizes > 0 if np.any(sizes > 0) else np.ones(sizes.size, dtype=bool)
-    kept[0] = True
-    new = np.flatnonzero(kept)
-    while new.size > 0:
-        above = np.unique(parent[new])
-        new = above[(above >= 0) & ~kept[above]]
-        kept[new] = True
+    """The same without pieces that have no edges, unless others have their partitions from them, and without their vertices.
+
+    Where no piece has edges, all stay.
+    """
+    sizes, kept = np.diff(facets.at), _with_parents(facets)
     used = np.zeros(len(facets.corner), dtype=bool)
     used[facets.vertex] = True
     number, vertex = (np.append(np.cumsum(which) - 1, -1).astype(np.int32) for which in (kept, used))  # -1 stays
-    behind = facets.neighbour
+    behind = np.where(facets.neighbour >= 0, number[np.maximum(facets.neighbour, -1)], facets.neighbour)
     return facets._replace(
         key=facets.key[kept], kind=facets.kind[kept], at=np.concatenate([[0], np.cumsum(sizes[kept])]),
-        vertex=vertex[facets.vertex], neighbour=np.where(behind >= 0, number[np.maximum(behind, -1)], behind), name=facets.name[used],
-        corner=facets.corner[used], parent=number[parent[kept]], flips=facets.flips[kept],
+        vertex=vertex[facets.vertex], neighbour=behind, name=facets.name[used], corner=facets.corner[used],
+        parent=number[facets.parent[kept]], flips=facets.flips[kept],
     )  # fmt: skip
+
+
+def _with_parents(facets: Facets) -> Bools:
+    """Which pieces have edges, or are on the way to those that have; the first is in any case."""
+    kept: Bools = np.diff(facets.at) > 0
+    new: npt.NDArray[np.signedinteger] = np.flatnonzero(kept)
+    if new.size == 0:
+        return ~kept
+    kept[0] = True
+    while new.size > 0:
+        above = np.unique(facets.parent[new])
+        new = above[(above >= 0) & ~kept[above]]
+        kept[new] = True
+    return kept
 
 
 def unpack(arrays: dict[str, Array], words: Words) -> Facets:
@@ -122,7 +132,8 @@ def unpack(arrays: dict[str, Array], words: Words) -> Facets:
         np.empty((0, 0)), parent, flips,
     )  # fmt: skip
     plateau, behind = _wide(arrays["plateau"]), _wide(arrays["behind"])
-    check_ranges([*_ranges(facets, named), (plateau, behind.shape, 0, code.size - 1), (behind, behind.shape, PLATEAUS - 3, PLATEAUS)])
+    check_ranges([*_ranges(facets, named), (plateau, behind.shape, 0, code.size - 1)])
+    check_ranges([(behind, behind.shape, PLATEAUS - 3, PLATEAUS)])
     name[named] = arrays["name"]
     facets = facets._replace(key=_keys(facets, words))
     neighbour = _neighbours(facets, words)
