@@ -261,6 +261,16 @@ def test_bad_kernels(arguments, message):
         svmatlas.explore(X, y, **arguments)
 
 
+@pytest.mark.parametrize("columns", [2, 70])
+def test_kernels_of_rows_out_of_all_scale_are_refused(columns):
+    """Cubes of lengths that differ by 10^40 are no rows of doubles: their condition would be a division by zero."""
+    X, y = cases.gaussian(3, 3, columns, 0.5)
+    X[0] *= 1e-20
+    X[1] *= 1e20
+    with pytest.raises(ValueError, match=r"rows by the kernel differ in scale .* standardise the features"):
+        svmatlas.explore(X, y, kernel="poly", bias=0.0)
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Accuracy on the given rows
 

@@ -7,7 +7,6 @@ import shutil
 import struct
 import subprocess
 import sys
-import zipfile
 from collections import Counter
 from functools import partial
 from itertools import pairwise
@@ -23,7 +22,6 @@ from svmatlas.cli.main import main
 from svmatlas.proof.exact import eliminate
 from svmatlas.proof.models import exact_sums, split_products
 from svmatlas.proof.reading import read_map
-from svmatlas.proof.selection import read_selection
 from tests import cases, hostile, mutations, proofs
 
 RNG = np.random.default_rng
@@ -299,66 +297,6 @@ def test_wide_rows_with_an_offset_keep_their_digits():
 def test_random_maps_are_certified_or_warned_of(first):
     outcomes = Counter(proofs.trial(seed) for seed in range(first, first + 20))
     assert outcomes["certified"] > 0.5 * outcomes.total(), outcomes
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# Selections
-
-
-@pytest.fixture(scope="module")
-def chosen(tmp_path_factory):
-    X, y = cases.gaussian(14, 14, 2, 1.0)
-    path = tmp_path_factory.mktemp("proof") / "chosen.proof"
-    return path, svmatlas.select(X, y, cv=3, proof=path), X, y
-
-
-def changed(path, **claims):
-    """The same proof with other claims."""
-    other = path.with_name("changed.proof")
-    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
-        for name in old.namelist():
-            blob = old.read(name)
-            new.writestr(name, json.dumps({**json.loads(blob), **claims}) if name == "selection.json" else blob)
-    return other
-
-
-def test_a_selection_is_certified(chosen):
-    path, selection, X, y = chosen
-    found = svmatlas.certify(path, X, y)
-    assert found.ok, str(found)
-    assert found.best_score == pytest.approx(selection.best_score, abs=1e-12)
-    assert found.upper_bound == selection.upper_bound
-
-
-def test_wrong_claims_of_a_selection_are_refused(chosen):
-    path, selection, X, y = chosen
-    low = svmatlas.certify(changed(path, upper_bound=selection.best_score - 0.01), X, y)
-    assert not low.ok
-    assert "may score higher" in low.faults[0]
-    high = svmatlas.certify(changed(path, best_score=selection.best_score + 0.01), X, y)
-    assert "the score at costs" in high.faults[0]
-    folds = [[train, test] for train, test in read_selection(path)["folds"]]
-    folds[0] = [folds[0][0][1:] + folds[0][0][:1], folds[0][1]]
-    assert "fold 0" in svmatlas.certify(changed(path, folds=folds), X, y).faults[0]
-    assert not svmatlas.certify(path, X + 1e-9, y).ok
-    with pytest.raises(svmatlas.ProofError, match="give X and y"):
-        svmatlas.certify(path)
-
-
-def test_the_commands_of_a_selection(tmp_path, capsys):
-    X, y = cases.gaussian(8, 8, 2, 1.0)
-    data, proof = tmp_path / "data.npz", tmp_path / "chosen.proof"
-    np.savez(data, X=X, y=y)
-    assert main(["select", str(data), "--cv", "2", "--proof", str(proof), "--quiet"]) == 0
-    assert main(["certify", str(proof), "--data", str(data)]) == 0
-    assert "certified: a selection, 2 folds" in capsys.readouterr().out
-
-
-def test_a_proof_that_cannot_be_is_refused_before_the_search(tmp_path):
-    X, y = cases.gaussian(6, 6, 2, 1.0)
-    for more in ({"kernel": "rbf"}, {"time_budget": 1.0}, {"scoring": lambda tn, fp, fn, tp: tp + tn}):
-        with pytest.raises(ValueError, match="proof"):
-            svmatlas.select(X, y, proof=tmp_path / "no.proof", **more)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -43,6 +43,7 @@ from svmatlas.choose.folds import Folds, check_scorable
 from svmatlas.choose.judge import Judge, fold_scores
 from svmatlas.choose.overlay import MAPS_SHARE, FoldMap, Overlay, make_fold, make_judge, overlay_of
 from svmatlas.choose.patches import Patch, PatchSearch
+from svmatlas.choose.proof import Record
 from svmatlas.choose.scoring import Score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
 from svmatlas.choose.strips import Rows
@@ -173,9 +174,12 @@ class Explored(NamedTuple):
 class BoxSearch:
     """The search; ``best`` never falls and ``upper`` never rises."""
 
-    def __init__(self, folds: list[FoldMap], judge: Judge, bounds: Bounds, pool: Executor, bar: Any, limit: Limit) -> None:
-        self.folds, self.judge, self.bounds, self.pool, self.bar = folds, judge, bounds, pool, bar
-        self.solvers = [Solver(fold.holdout.problem, fold.holdout.rows[fold.first]) for fold in folds]
+    def __init__(
+        self, folds: list[FoldMap], judge: Judge, bounds: Bounds, pool: Executor, bar: Any, limit: Limit,
+        record: Record | None = None,
+    ) -> None:  # fmt: skip
+        self.folds, self.judge, self.bounds, self.pool, self.bar, self.record = folds, judge, bounds, pool, bar, record
+        self.solvers = [Solver(fold.holdout.problem, fold.holdout.rows[fold.first], record is not None) for fold in folds]
         self.squares = [np.sum(solver.rows**2, axis=1) for solver in self.solvers]
         self.rows = [
             Rows.of(solver.rows, fold.counts[:, :-1], fold.group[:-1], fold.holdout.group_size.size)
@@ -205,7 +209,8 @@ class BoxSearch:
         for box in _first_boxes(self.edges, perfect):
             self._push(box)
         walkers = [ArcWalker(solver.problem) for solver in self.solvers]
-        arcs = _sizes(self.edges) if max(solver.problem.n_points for solver in self.solvers) > SMALL else (1.0, 1.0)
+        is_small = max(solver.problem.n_points for solver in self.solvers) <= SMALL
+        arcs = (1.0, 1.0) if is_small or record is not None else _sizes(self.edges)  # a proof is of boxes
         self.patches = PatchSearch(walkers, self.rows, judge, bounds, arcs, perfect, pool)
 
     # The queue
@@ -312,9 +317,15 @@ class BoxSearch:
                     else:
                         box.ticket = -1
                         self.closed.append(box.bounds)
+                        self.note(box)
                 else:
                     heapq.heappop(heap)
         return found if len(found) == 2 else []
+
+    def note(self, box: CostBox) -> None:
+        """Write down why a box is not looked at any more."""
+        if self.record is not None:
+            self.record.note(box.bounds, [node.corners for node in box.nodes])
 
     @property
     def open_boxes(self) -> list[CostBox]:
@@ -337,6 +348,9 @@ class BoxSearch:
 
     def _bound(self, box: CostBox) -> None:
         """The bound from the models at the corners."""
+        if self.record is not None:
+            box.upper = min(box.upper, self.record.bound([node.corners for node in box.nodes]))
+            return
         parts = []
         for k, (rows, square) in enumerate(zip(self.rows, self.squares, strict=True)):
             positive, negative = decide([node.corners[k] for node in box.nodes], square)
@@ -378,6 +392,8 @@ class BoxSearch:
                 raise Stopped
             self.floor = max(self.floor, upper)
         box.ticket = -1
+        if self.record is not None:
+            self.record.note_explored(box.bounds, [node.corners for node in box.nodes])
         if upper < self.best.score - self.judge.equal:
             self.closed.append(box.bounds)
         else:
@@ -543,16 +559,21 @@ def _expected_facets(box: CostBox) -> int:
 
 def find_any_time(
     folds: Folds, tolerance: float | None, score: Score, model: dict[str, Any], bounds: Bounds, n_jobs: int | None,
-    limit: Limit, bar: Any,
+    limit: Limit, bar: Any, record: Record | None = None,
 ) -> tuple[Overlay, Confirmed]:  # fmt: skip
-    """The best cells that are found in a time, or up to a tolerance. Stopped if no costs at all were looked at."""
+    """The best cells that are found in a time, or up to a tolerance. Stopped if no costs at all were looked at.
+
+    What is dropped or left open, and why, goes into a record.
+    """
     check_scorable(folds, score)
     maps = [make_fold(folds, k, score, model, bounds, limit) for k in range(len(folds.splits))]
     with make_workers(n_jobs) as pool:
-        work = BoxSearch(maps, make_judge(score, maps), bounds, pool, bar, limit)
+        work = BoxSearch(maps, make_judge(score, maps), bounds, pool, bar, limit, record)
         work.run(limit.within(limit.left - min(LAST, LAST_SHARE * limit.left)) if limit.finite else limit, tolerance)
     if work.best.score == -np.inf:
         raise Stopped
+    for box in work.open_boxes:
+        work.note(box)
     overlay, found = _best_cells(work, limit, bar)
     certified = work.upper <= found.best_score + work.judge.equal
     upper = found.best_score if certified else max(work.upper, found.best_score)

@@ -39,6 +39,7 @@ class Corner(NamedTuple):
     loss: Floats  # (2,) summed hinge losses of the positive and the negative class
     gap: float  # duality gap
     value: Floats  # (n,) decision values of the held-out rows; 0 if they are rounding errors
+    share: Floats | None = None  # (rows,) dual variables of the user's rows as shares of their bounds, for a proof
 
     def events_to(self, other: Corner) -> int:
         """Number of points that are in another set there: no walk between the two has fewer events."""
@@ -46,10 +47,14 @@ class Corner(NamedTuple):
 
 
 class Solver:
-    """Solutions of the training rows of one fold; ``rows`` are its held-out rows in the coordinates of the problem."""
+    """Solutions of the training rows of one fold; ``rows`` are its held-out rows in the coordinates of the problem.
 
-    def __init__(self, problem: Problem, rows: Floats) -> None:
+    With ``shares`` they come with dual variables.
+    """
+
+    def __init__(self, problem: Problem, rows: Floats, shares: bool = False) -> None:
         self.problem = problem
+        self.shares = shares
         self.rows = rows
         self.sizes = np.abs(rows)
         self.region = make_region(check_bounds(None), problem.cost_exponent)
@@ -93,4 +98,5 @@ class Solver:
         gap = float(solution.gap[0]) * (0.5 * beta @ beta + internal @ losses)
         value = self.rows @ beta
         value[np.abs(value) <= ZERO * (self.sizes @ np.abs(beta))] = 0.0
-        return Corner(costs, internal, state, beta, losses, gap, value)
+        share = np.append(solution.share[0], [1.0, 0.0])[self.problem.point] if self.shares else None  # then ZERO, DROPPED
+        return Corner(costs, internal, state, beta, losses, gap, value, share)

@@ -22,7 +22,7 @@ from svmatlas.choose.boxes import find_any_time
 from svmatlas.choose.cells import Cell
 from svmatlas.choose.folds import make_folds
 from svmatlas.choose.overlay import Overlay, make_overlay, with_grace
-from svmatlas.choose.proof import check_proof, write_proof
+from svmatlas.choose.proof import Record, check_proof
 from svmatlas.choose.scoring import RANKINGS, get_score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
 from svmatlas.choose.threshold import tune_threshold
@@ -35,6 +35,9 @@ from svmatlas.support.stopping import NEVER, Limit, Stopped, check_budget, stopp
 Floats = npt.NDArray[np.float64]
 RANKING_TOLERANCE = 1e-3
 """Where the search for the best ranking ends if the user does not say: pairs are many, and change one by one."""
+
+PROOF_SHARE = 0.5
+"""Share of a time budget for the search if it writes a proof; in the rest what it has explored is explored again, as maps."""
 
 Rule = str | Callable[[list[Cell]], int]
 
@@ -272,8 +275,10 @@ def select(
         Any transformer or pipeline of scikit-learn, such as a ``StandardScaler`` or a ``ColumnTransformer``. For each fold a
         clone is fitted to the training rows alone, so that nothing of the held-out rows leaks into the choice.
     proof : str or path-like, optional
-        A file for :func:`svmatlas.certify`, which then proves the score and the bound from X, y and the folds: the whole maps
-        of the training rows of all folds are explored for it, without a limit of time. For scores by name and linear kernels.
+        A file for :func:`svmatlas.certify`, which then proves the score and the bound from X, y and the folds. It holds the
+        boxes of costs that the search dropped or left open, with models at their corners, and the maps of those that it
+        explored. These are explored again for it; with ``time_budget`` the search has half of that. For scores by name and
+        linear kernels.
 
     Returns
     -------
@@ -294,7 +299,7 @@ def select(
     _check_rule(rule)
     check_preprocessor(preprocessor, kernel)
     _check_end(tolerance, threshold)
-    check_proof(proof, scoring, kernel, preprocessor, time_budget)
+    check_proof(proof, scoring, kernel, preprocessor)
     with stoppable(time_budget) as limit, make_share_bar() if progress else nullcontext() as bar:
         folds = make_folds(X, y, cv, sample_weight, groups, random_state, pos_label, preprocessor)
         kind = {"kernel": kernel, "gamma": gamma, "degree": degree, "coef0": coef0}
@@ -303,12 +308,17 @@ def select(
         if score in RANKINGS.values():
             _check_ranking(rule, threshold)
             tolerance = RANKING_TOLERANCE if tolerance is None and not limit.finite else tolerance
-        how = score, model, check_bounds(region), n_jobs, limit, bar
-        if rule != "one_se" and (limit.finite or tolerance is not None):
-            overlay, found = find_any_time(folds, tolerance, *how)
+        bounds = check_bounds(region)
+        record = None if proof is None else Record(folds, scoring, model, bounds, n_jobs)
+        searched = limit if proof is None else limit.within(PROOF_SHARE * limit.left)
+        how = score, model, bounds, n_jobs, searched, bar
+        if rule != "one_se" and (limit.finite or tolerance is not None or record is not None):
+            overlay, found = find_any_time(folds, tolerance, *how, record)
         else:
             overlay = make_overlay(folds, *how)
-            found = find_best(overlay, limit, bar)
+            found = find_best(overlay, searched, bar)
+            if record is not None:
+                record.note_explored(bounds, [])
         cells, n_boxes = found.cells, found.n_boxes
         if rule == "one_se" and not limit.expired:
             cells, more = _almost_best(overlay, found, limit, bar)
@@ -317,11 +327,11 @@ def select(
         tuned = 0.0, cell.score
         if threshold == "tuned":
             tuned = tune_threshold(overlay, overlay.model_values(*cell.center, with_grace(limit)))
+        if record is not None:
+            upper = record.write(proof, found.best_score, found.cells[0].center, limit)
+            found = found._replace(upper_bound=upper, certified=upper <= found.best_score + overlay.judge.equal)
         finish(bar)
         limit.answered = True
-    if proof is not None:
-        best = found.best_score, found.upper_bound, found.cells[0].center
-        write_proof(proof, folds, scoring, best, model, check_bounds(region), n_jobs)
     return Selection(
         found.best_score, *cell.center, cell.fold_scores, cell, cells, found.upper_bound, found.certified, overlay.n_curves,
         n_boxes, folds.classes, found.cells[0].fold_scores, *tuned, overlay,

@@ -252,9 +252,22 @@ def _from_kernel(X: Any, kernel: Kernel, bias: float, origin: Ints) -> tuple[Fea
     mean = float(np.mean(np.diag(gram))) + bias**2 if origin.size else 0.0
     exponent = -round(np.log2(mean) / 2) if mean > 0 else 0
     rows = _factor_kernel(np.ldexp(gram, 2 * exponent), float(np.ldexp(bias, exponent)))
-    sizes = np.linalg.svd(rows, compute_uv=False) if rows.size else np.ones(1)
-    made = Rows(rows, rows.shape[1], float(sizes[0] / sizes[-1]))
-    return Features(kernel, bias, X.shape[1], exponent, origin, rows, kept), made
+    return Features(kernel, bias, X.shape[1], exponent, origin, rows, kept), Rows(rows, rows.shape[1], _condition(rows))
+
+
+def _condition(rows: Floats) -> float:
+    """The condition of rows that have a kernel as inner products; an error if it is out of range, or no number at all."""
+    if not rows.size:
+        return 1.0
+    sizes = np.linalg.svd(rows, compute_uv=False)
+    if not sizes[0] <= WILD * sizes[-1]:
+        length = np.linalg.norm(rows, axis=1)
+        factor = length.max() / max(length.min(), np.finfo(float).tiny)
+        raise ValueError(
+            f"rows by the kernel differ in scale by a factor of {factor:.0e}, and its matrix is singular beside that: "
+            "standardise the features, or leave out tiny rows"
+        )
+    return float(sizes[0] / sizes[-1])
 
 
 def _factor_kernel(gram: Floats, bias: float) -> Floats:

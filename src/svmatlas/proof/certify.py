@@ -15,14 +15,7 @@ from svmatlas.proof.gaps import Prover, facets_of
 from svmatlas.proof.partitions import Partitions, check_events
 from svmatlas.proof.reading import Map, ProofError, read_map
 from svmatlas.proof.rows import make_points
-from svmatlas.proof.selection import (
-    Fold,
-    SelectionCertificate,
-    is_selection,
-    prove_selection,
-    read_fold,
-    read_selection,
-)
+from svmatlas.proof.selection import SelectionCertificate, certify_selection, is_selection
 from svmatlas.proof.single import Subject
 from svmatlas.proof.tiling import Tiling, check_tiling, make_region
 
@@ -115,7 +108,7 @@ def certify(
     For all costs in the region up to ``largest_costs``, the model of the map is optimal for X and y within the relative
     duality gap of the report; and the facets tile the region. See docs/proof.md for what that rests on.
 
-    A file that ``select`` wrote as a proof is checked likewise: the maps of all folds, and that no costs score higher.
+    A file that ``select`` wrote as a proof is checked likewise: the score at its costs, and that no others score higher.
 
     Parameters
     ----------
@@ -147,8 +140,13 @@ def certify(
     if not hasattr(atlas, "save") and is_selection(atlas):
         if X is None:
             raise ProofError("a selection is proven for data: give X and y")
+
+        def certify_map(stored: Map, *rows: Any) -> Certificate:
+            X, y, weight = rows
+            return _certify(stored, X, y, weight, None, n_jobs)
+
         with np.errstate(all="ignore"):
-            return _certify_selection(atlas, X, y, sample_weight, progress, n_jobs)
+            return certify_selection(atlas, X, y, sample_weight, certify_map, progress)
     stored = _read(atlas)
     with np.errstate(all="ignore"):
         return _certify(stored, X, y, sample_weight, progress, n_jobs)
@@ -183,29 +181,6 @@ def _certify(stored: Map, X: Any, y: Any, weight: Any, progress: Any, n_jobs: in
         if progress is not None:
             progress(done, subject.mesh.n_facets)
     return _report(stored, tiling, worst, data, worst.faults)
-
-
-def _certify_selection(path: Any, X: Any, y: Any, weight: Any, progress: Any, n_jobs: int | None) -> SelectionCertificate:
-    """Certify the map of each fold, the score, and that no costs have a higher one."""
-    said, y = read_selection(path), np.asarray(y).ravel()
-    X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X, dtype=float)
-    weight = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float)
-    positive = (y.astype(str) if isinstance(said["positive"], str) else y) == said["positive"]
-    if X.shape[0] != said["n_rows"] or len(y) != said["n_rows"]:
-        raise ProofError(f"the selection was made of {said['n_rows']} rows, got X with {X.shape[0]} and y with {len(y)}")
-    maps, folds, faults = [], [], []
-    for k, (train, test) in enumerate(said["folds"]):
-        stored = read_fold(path, k)
-        found = _certify(stored, X[train], positive[train].astype(int), weight[train], None, n_jobs)
-        maps.append(found)
-        faults += [f"fold {k}: {fault}" for fault in found.faults]
-        if stored.parameters["region"] != said["region"] or not found.complete:
-            faults.append(f"fold {k}: its map is not of the whole region")
-        if not faults:
-            Z = X[test].toarray() if hasattr(X, "tocsr") else X[test]
-            points, _ = make_points(stored, X[train], positive[train].astype(int), weight[train])
-            folds.append(Fold(stored, points, Z, positive[test]))
-    return prove_selection(said, maps, folds, faults, progress)
 
 
 def _check_pieces(stored: Map) -> list[str]:

@@ -15,7 +15,6 @@ zero), and how far it is moved thereby is counted: costs that change by a factor
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 from math import lcm
 from typing import NamedTuple
@@ -124,6 +123,9 @@ class ExactSolver:
         assert given is not None
         self.given, self.power = integers(given)
         self.weight, self.weight_power = integers(points.weight)
+        values, place = np.unique(points.weight, return_inverse=True)
+        first = np.array([int(np.argmax(place == k)) for k in range(values.size)], dtype=np.intp)
+        self.different_weights = self.weight[first].tolist(), place
 
     def maps(self, state: States) -> ExactMaps | None:
         """The maps of a partition; None if its points on the margin depend on each other, or are too many."""
@@ -176,21 +178,17 @@ class ExactSolver:
         if place is None:
             return None
         exact, moved = place
-        bound = self._boxes(exact)
-        held = [b if inside else Fraction(0) for b, inside in zip(bound, (maps.state == INSIDE).tolist(), strict=True)]
-        values, denominator = maps.alpha.at(exact)
-        change = {}
-        for i, whole in zip(maps.own.tolist(), values, strict=True):
-            value = Fraction(int(whole), denominator)
-            held[i] = min(max(value, Fraction(0)), bound[i])
-            if value != held[i]:
-                change[i] = value - held[i]
-        wrong = max((abs(x) / bound[i] if bound[i] else Fraction(1) for i, x in change.items()), default=Fraction(0))
+        bound, inside = self._boxes(exact), np.append(maps.state == INSIDE, False)
+        alpha, free = np.where(inside, bound, 0.0), np.where(inside, 0.0, bound)
+        change = self._put_into_boxes(maps, exact, alpha, free)
+        combined, wrong = alpha.copy(), Fraction(0)
+        for i, x in change.items():
+            box = self._box(i, exact)
+            combined[i], wrong = combined[i] + float(x), max(wrong, abs(x) / box if box else Fraction(1))
         scores, denominator = maps.score.at(exact)
-        top = exact[2] * denominator
-        lack, score = (_wide(Fraction(x, denominator) for x in values) for values in ((top - int(s) for s in scores), scores))
-        alpha, free = _wide(held), _wide(b - a for a, b in zip(held, bound, strict=True))
-        combined = alpha + _wide(change.get(i, Fraction(0)) for i in range(len(held)))
+        top, below = exact[2].numerator * denominator, exact[2].denominator
+        lack = _wide([(top - int(s) * below) / (denominator * below) for s in scores])
+        score = _wide([int(s) / denominator for s in scores])
         error = 2 * UNIT * np.abs(lack)
         if self.points.gram_error is not None:
             error[:-1] += (np.abs(combined[:-1]) @ self.points.gram_error) * (1 + 2.0**-40)
@@ -198,9 +196,29 @@ class ExactSolver:
         c_rounded = np.array([float(x) for x in exact])
         return ExactModel(c_rounded, alpha, free, lack, error, length, self._pull(change), float(wrong), moved)
 
-    def _boxes(self, c: Vector) -> list[Fraction]:
-        sides = zip(self.points.weight.tolist(), self.points.positive.tolist(), strict=True)
-        return [Fraction(weight) * c[0 if positive else 1] for weight, positive in sides]
+    def _put_into_boxes(self, maps: ExactMaps, c: Vector, alpha: Floats, free: Floats) -> dict[int, Fraction]:
+        """Dual variables of the points on the margin, and what is left of their boxes; and what is cut off from them."""
+        values, denominator = maps.alpha.at(c)
+        change = {}
+        for i, whole in zip(maps.own.tolist(), values, strict=True):
+            value, box = Fraction(int(whole), denominator), self._box(i, c)
+            held = min(max(value, Fraction(0)), box)
+            alpha[i], free[i] = float(held), float(box - held)
+            if value != held:
+                change[i] = value - held
+        return change
+
+    def _box(self, i: int, c: Vector) -> Fraction:
+        """The bound of a dual variable."""
+        return Fraction(float(self.points.weight[i])) * c[0 if self.points.positive[i] else 1]
+
+    def _boxes(self, c: Vector) -> Floats:
+        """The same of all, rounded, and a zero for none; equal weights are looked at once."""
+        values, place = self.different_weights
+        factors = [power(self.weight_power) * x for x in c[:2]]
+        ends = [[w * factor.numerator / factor.denominator for w in values] for factor in factors]
+        positive, negative = np.array(ends)[:, place]
+        return np.append(np.where(self.points.positive, positive, negative), 0.0)
 
     def _pull(self, change: dict[int, Fraction]) -> float:
         """The length of a sum of few rows."""
@@ -217,9 +235,9 @@ class ExactSolver:
         return float(np.sqrt(square)) * (1 + 2.0**-20)
 
 
-def _wide(values: Iterable[Fraction]) -> Floats:
-    """Numbers of points as doubles, and a zero for none."""
-    return np.array([*(float(x) for x in values), 0.0])
+def _wide(values: list[float]) -> Floats:
+    """Numbers of points, and a zero for none."""
+    return np.array([*values, 0.0])
 
 
 def _at_infinity(beta: Linear, lines: list[Vector], c: Floats) -> tuple[Vector, float] | None:

@@ -1,90 +1,41 @@
 """The proof of a selection: no costs in the region have a higher mean score on held-out rows than it says.
 
-The file (docs/format.md, section Selections) holds the folds and the map of the training rows of each. Each map is certified
-as any map is, on X and y as they are given. What is left is to bound the score, over all costs at once, by triangles of
-homogeneous costs:
+The file (docs/format.md, section Selections) holds the folds and the *parts* of the region that the search dropped, explored
+or left open. A part is a box of costs with a bound. Its bound holds
 
-- In a facet the weights are linear in homogeneous costs. So a held-out row is positive in all of it if it is at its corners,
-  and positive where it meets a triangle if it is at the corners of that. A row that is positive in all facets that meet a
-  triangle is predicted positive there; so with negative; others are open.
-- With all open rows right, the score of a triangle is at its highest, since scores are monotone. A triangle whose mean over
-  the folds is above the bound is cut in two, and the facets that meet its halves are looked for among those that met it.
+- by models at its four corners: these decide most held-out rows in all of the box (ball.py), and others count as right;
+- by the maps of all folds in it: these are certified, and no cell has a higher score (cells.py);
+- by nothing: it is the score of predictions that are all right.
 
-The triangles cover the region because the first ones are the region, and each is cut or proven. Weights are zero at costs of
-zero, and l times the weights are at infinity: many curves end there. So a triangle is cut where most rows differ between two
-corners. A value of zero at a corner is on the edge of cells, and does not count.
+Here it is checked that the boxes cover the region (cover.py), and each bound is made anew from X, y and the folds. The score
+at the recommended costs is that of maps around them.
 """
 
 from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.proof.models import RowModels
-from svmatlas.proof.partitions import Partitions
+from svmatlas.proof.ball import FoldRows
+from svmatlas.proof.cells import MOST_NAMED, Fold, Scores, prove_bound, triangles_of
+from svmatlas.proof.cover import Box, find_hole
 from svmatlas.proof.reading import Map, ProofError, parse_map
-from svmatlas.proof.rows import Points
+from svmatlas.proof.rows import make_points
+from svmatlas.proof.scores import EQUAL, SCORES
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
-Flags = npt.NDArray[np.bool_]
 
-NAME, FORMAT = "selection.json", 1
+NAME, FORMAT = "selection.json", 2
 
-NOTHING = 2.0**-40
-"""A number below this, relative to the sizes of its terms, is zero: weights of facets that reach infinity, decision values of
-rows on the boundary."""
-
-APART = 2.0**-44
-"""A triangle is outside a facet if it reaches into it by no more than this, relative to terms: some roundings of a product of
-three numbers, and less than the width of cells that are looked at."""
-
-EQUAL = 1e-12
-"""Scores are means of ratios of counts: they differ by more, or are equal."""
-
-NARROWEST = 2.0**-40
-"""Relative difference of costs between the ends of an edge that is not cut any more. Cells that are so narrow are not part of
-a selection."""
-
-NEAR = 2.0**-34
-"""Relative size of the triangle around the recommended costs in which the score is what it is claimed to be."""
-
-MOST_TRIANGLES = 2**16
-"""Triangles, some minutes, after which no more are cut."""
-
-MOST_NAMED = 5
-"""Faults of a kind that are named."""
-
-FACETS, MOST = 2**10, 2**26
-"""A triangle that meets more facets than the first in a fold is cut right away. Numbers in the tables of a fold."""
-
-
-def _ratio(over: Any, under: Any) -> Any:
-    return np.divide(over, under, out=np.zeros(np.shape(over + under)), where=np.asarray(under) != 0)
-
-
-def _matthews(tp: Any, tn: Any, P: Any, N: Any) -> Any:
-    fp, fn = N - tn, P - tp
-    return _ratio(tp * tn - fp * fn, np.sqrt((tp + fp) * P * N * (tn + fn)))
-
-
-SCORES: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
-    "accuracy": lambda tp, tn, P, N: _ratio(tp + tn, P + N),
-    "balanced_accuracy": lambda tp, tn, P, N: (_ratio(tp, P) + _ratio(tn, N)) / 2,
-    "f1": lambda tp, tn, P, N: _ratio(2 * tp, tp + P + N - tn),
-    "jaccard": lambda tp, tn, P, N: _ratio(tp, P + N - tn),
-    "matthews_corrcoef": _matthews,
-    "precision": lambda tp, tn, P, N: _ratio(tp, tp + N - tn),
-    "recall": lambda tp, tn, P, N: _ratio(tp, P),
-}
-"""Scores of tp right positive and tn right negative rows among P and N; all are monotone in both."""
+BOXES = 256
+"""Boxes that are bounded by models at once."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +51,13 @@ class SelectionCertificate:
     upper_bound : float
         No costs in the region have a higher mean score on the held-out rows; infinite if that is not proven.
     gap : float
-        Largest relative duality gap that a model of any fold can have, at costs up to ``largest_costs``.
+        Largest relative duality gap that a model of the maps of the folds can have, at costs up to ``largest_costs``.
     largest_costs : float
-        The least of those of the maps of the folds.
-    n_triangles : int
-        Number of triangles of the proof.
-    n_facets : list of int
-        Sizes of the maps.
+        The least of those of these maps.
+    n_boxes, n_explored : int
+        Parts that are bounded by models at their corners, and those that are by maps.
+    n_models, n_facets, n_triangles : int
+        Models of the folds, facets of their maps, and triangles of the proof in these.
     faults : list of str
         What is wrong, by place.
 
@@ -118,19 +69,29 @@ class SelectionCertificate:
     upper_bound: float
     gap: float
     largest_costs: float
+    n_folds: int
+    n_boxes: int
+    n_explored: int
+    n_models: int
+    n_facets: int
     n_triangles: int
-    n_facets: list[int]
     faults: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
         limit = "" if np.isinf(self.largest_costs) else f", for C+ + C- up to {self.largest_costs:.1e}"
         lines = [
-            f"{'certified' if self.ok else 'NOT CERTIFIED'}: a selection, {len(self.n_facets)} folds",
+            f"{'certified' if self.ok else 'NOT CERTIFIED'}: a selection, {self.n_folds} folds",
             f"  score {self.best_score:.6g} at costs ({self.costs[0]:.6g}, {self.costs[1]:.6g})",
-            f"  no costs in the region score higher than {self.upper_bound:.6g} ({self.n_triangles} triangles)",
-            f"  relative duality gap of all models at most {self.gap:.1e}{limit}",
+            f"  no costs in the region score higher than {self.upper_bound:.6g}",
+            f"  {self.n_boxes} boxes are bounded by {self.n_models} models",
+            f"  {self.n_explored} boxes by maps of {self.n_facets} facets ({self.n_triangles} triangles)",
+            f"  relative duality gap of all models of the maps at most {self.gap:.1e}{limit}",
         ]
         return "\n".join(lines + [f"  fault: {fault}" for fault in self.faults])
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# The file
 
 
 def is_selection(path: Any) -> bool:
@@ -151,214 +112,218 @@ def read_selection(path: Any) -> dict[str, Any]:
     return said
 
 
-def read_fold(path: Any, k: int) -> Map:
-    """The map of a fold."""
-    with zipfile.ZipFile(path) as archive:
-        return parse_map(archive.read(f"fold{k}.atlas"), f"fold{k}.atlas of {path}")
+class Part(NamedTuple):
+    """A box of costs, and why no costs in it have a higher score than a bound."""
+
+    box: Box
+    bound: float
+    models: list[int]  # at its corners, in order around it; none if it is bounded otherwise
+    maps: str  # the name of its maps; empty if there are none
+
+
+def _box(ends: Any) -> Box:
+    (a, b), (c, d) = ends
+    return (float(a), np.inf if b is None else float(b)), (float(c), np.inf if d is None else float(d))
+
+
+def _parts(said: dict[str, Any]) -> list[Part]:
+    return [Part(_box(p["box"]), float(p["bound"]), p.get("models", []), p.get("maps", "")) for p in said["parts"]]
+
+
+class _Data(NamedTuple):
+    """What was given, and the file."""
+
+    archive: zipfile.ZipFile
+    said: dict[str, Any]
+    X: Any
+    positive: npt.NDArray[np.bool_]
+    weight: Floats
+
+    @property
+    def folds(self) -> list[tuple[Ints, Ints]]:
+        """Training and held-out rows of each fold."""
+        return [(np.array(train, dtype=np.intp), np.array(test, dtype=np.intp)) for train, test in self.said["folds"]]
+
+    def shares(self, k: int) -> Floats:
+        """Dual variables of the models of a fold, as shares of their bounds: (models, training rows)."""
+        values = np.frombuffer(self.archive.read(f"models.fold{k}"), "<f8")
+        return values.reshape(len(self.said["models"]), len(self.said["folds"][k][0]))
+
+    def map_of(self, name: str, k: int) -> Map:
+        """A map of a fold."""
+        return parse_map(self.archive.read(f"{name}.fold{k}.atlas"), f"{name}.fold{k}.atlas")
+
+
+def _check_folds(said: dict[str, Any]) -> None:
+    """ProofError for rows that there are not."""
+    for k, (train, test) in enumerate(said["folds"]):
+        if not (train and test and min(*train, *test) >= 0 and max(*train, *test) < said["n_rows"]):
+            raise ProofError(f"fold {k} has no rows, or rows that there are not")
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# One fold
+# Parts
 
 
-class Fold:
-    """The map of a fold, and its held-out rows."""
-
-    def __init__(self, stored: Map, points: Points, Z: Floats, positive: Flags) -> None:
-        if points.rows is None:
-            raise ProofError("a selection on rows with many more columns than rows, or with a kernel, cannot be checked")
-        mesh, self.positive = stored.facets, positive
-        self.unit = 2.0 ** stored.parameters["cost_exponent"]
-        self.vertices, self.at = mesh.vertices, mesh.facet_at
-        self.corner = mesh.facet_vertices.astype(np.intp)
-        before = mesh.place_before()
-        a, b = self.vertices[self.corner[before]], self.vertices[self.corner]
-        self.lines, self.line_size = np.cross(a, b), _cross_size(a, b)
-        bias, exponent = stored.parameters["bias"], stored.parameters["exponent"]
-        rows = np.ldexp(np.column_stack([Z, np.full(len(Z), bias)]) if bias else Z, exponent)
-        if mesh.n_facets * max(1, len(rows)) * 6 > MOST:
-            raise ProofError(f"maps of {mesh.n_facets} facets with {len(rows)} held-out rows are too large for this checker")
-        self.value, self.size = self._values(Partitions(stored), RowModels(points), rows, mesh.n_facets)
-        self.sure = self._sure_in_facets()
-
-    def _values(self, partitions: Partitions, solver: RowModels, rows: Floats, n: int) -> tuple[Floats, Floats]:
-        """Decision values (F, n, 3) of the rows, linear in homogeneous costs, and the sizes of their terms."""
-        value, size = np.empty((n, len(rows), 3)), np.empty((n, len(rows), 3))
-        for k in range(0, n, 2**10):
-            facets = np.arange(k, min(n, k + 2**10))
-            pieces = partitions.stored.arrays["canonical.piece"][facets] if partitions.stored.tied else facets
-            beta = solver.maps(partitions.of_pieces(pieces)).beta
-            beta[:, :2] = np.where(np.abs(beta[:, :2]) <= NOTHING * solver.total, 0.0, beta[:, :2])
-            value[facets] = np.einsum("fcd,nd->fnc", beta, rows)
-            size[facets] = np.einsum("fcd,nd->fnc", np.abs(beta), np.abs(rows))
-        return value, size
-
-    def _sure_in_facets(self) -> npt.NDArray[np.int8]:
-        """Per facet and row: 1 if it is positive in all of it, -1 if negative, else 0. At infinity weights are zero."""
-        found = np.empty(self.value.shape[:2], dtype=np.int8)
-        for f in range(len(found)):
-            c = self.vertices[self.corner[self.at[f] : self.at[f + 1]]]
-            found[f] = _signs(_rounded_off(self.value[f : f + 1], self.size[f : f + 1], c))[0]
-        return found
-
-    def scaled(self, triangle: Floats) -> Floats:
-        """Homogeneous costs (n, 3) in the units of the fold."""
-        return np.asarray(triangle * [self.unit, self.unit, 1.0])
-
-    def meeting(self, facets: Ints, triangle: Floats) -> Ints:
-        """Which of some facets have more than an edge or a corner in common with a triangle: there is no line between them."""
-        if facets.size == 0:
-            return facets
-        c = self.scaled(triangle)
-        sizes = self.at[facets + 1] - self.at[facets]
-        first = np.cumsum(sizes) - sizes
-        place = np.arange(int(sizes.sum())) - np.repeat(first - self.at[facets], sizes)
-        behind = np.all(self.lines[place] @ c.T <= APART * (self.line_size[place] @ c.T), axis=1)
-        out = np.logical_or.reduceat(behind, first)
-        sides, side_size = np.cross(c, c[[1, 2, 0]]), _cross_size(c, c[[1, 2, 0]])
-        vertices = self.vertices[self.corner[place]]
-        beside = vertices @ sides.T <= APART * (vertices @ side_size.T)
-        out |= np.any(np.logical_and.reduceat(beside, first, axis=0), axis=1)
-        return facets[~out]
-
-    def look(self, facets: Ints, triangle: Floats) -> Look:
-        """What may be right in a triangle that meets some facets."""
-        if facets.size == 0:  # not so, since they cover the region
-            return Look(int(self.positive.sum()), int((~self.positive).sum()), np.zeros(3, dtype=np.intp))
-        at = _rounded_off(self.value[facets], self.size[facets], self.scaled(triangle))
-        sure = np.where(self.sure[facets] == 0, _signs(at), self.sure[facets])
-        negative, positive = np.all(sure == -1, axis=0), np.all(sure == 1, axis=0)
-        open_at = at[:, ~(negative | positive)]
-        differ = np.any(open_at * open_at[..., [1, 2, 0]] < 0, axis=0).sum(axis=0)
-        return Look(int(np.sum(self.positive & ~negative)), int(np.sum(~self.positive & ~positive)), differ)
+def highest_scores(scoring: str, counts: list[tuple[Any, Any]], classes: list[tuple[int, int]]) -> Any:
+    """Mean scores over the folds of counts of right rows (tp, tn) among rows of two ``classes``."""
+    scores = [
+        SCORES[scoring](np.asarray(tp, dtype=float), np.asarray(tn, dtype=float), float(P), float(N))
+        for (tp, tn), (P, N) in zip(counts, classes, strict=True)
+    ]
+    return np.mean(scores, axis=0)
 
 
-class Look(NamedTuple):
-    """What is known of one fold in a triangle."""
+class Bounder:
+    """Bounds of boxes by models at their corners; ``held`` says which held-out rows of each fold are positive."""
 
-    tp: int  # the most positive rows that may be right
-    tn: int
-    differ: Ints  # (3,) open rows that differ between the two ends of each edge
+    def __init__(self, rows: list[FoldRows], held: list[npt.NDArray[np.bool_]], scoring: str) -> None:
+        self.rows, self.held, self.scoring = rows, held, scoring
+        self.classes = [(int(positive.sum()), int((~positive).sum())) for positive in held]
 
+    @property
+    def perfect(self) -> float:
+        """The score of predictions that are all right."""
+        return float(highest_scores(self.scoring, self.classes, self.classes))
 
-def _rounded_off(value: Floats, size: Floats, c: Floats) -> Floats:
-    """Values (f, n, m) of linear functions (f, n, 3) at homogeneous costs (m, 3); zero where they are rounding errors."""
-    at = value @ c.T
-    return np.where(np.abs(at) <= NOTHING * (size @ c.T), 0.0, at)
-
-
-def _signs(at: Floats) -> npt.NDArray[np.int8]:
-    """Signs (f, n) of linear functions between costs where they have some values (f, n, m); 0 is negative; 0: both."""
-    low, high = at.min(axis=2), at.max(axis=2)
-    found: npt.NDArray[np.int8] = ((low >= 0) & (high > 0)).astype(np.int8) - (high <= 0).astype(np.int8)
-    return found
-
-
-def _cross_size(a: Floats, b: Floats) -> Floats:
-    """Sizes of the terms of cross products of numbers that are not negative."""
-    return np.column_stack([a[:, i] * b[:, j] + a[:, j] * b[:, i] for i, j in ((1, 2), (2, 0), (0, 1))])
+    def bounds(self, costs: Floats, shares: list[Floats]) -> Floats:
+        """Bounds (B,) of boxes with corners at costs (B, 4, 2), and the shares (B, 4, n) of each fold's models there."""
+        counts = []
+        for rows, held, share in zip(self.rows, self.held, shares, strict=True):
+            found = rows.decide(costs, share)
+            counts.append((np.sum(held & ~found.negative, axis=1), np.sum(~held & ~found.positive, axis=1)))
+        return np.asarray(highest_scores(self.scoring, counts, self.classes))
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# All folds
+def corners_of(box: Box) -> list[tuple[float, float]]:
+    """The corners of a box, in order around it."""
+    (a, b), (c, d) = box
+    return [(a, c), (b, c), (b, d), (a, d)]
 
 
-class Scores:
-    """Bounds on the mean score of all folds in triangles."""
-
-    def __init__(self, folds: list[Fold], scoring: str) -> None:
-        self.folds, self.score = folds, SCORES[scoring]
-        self.classes = [(int(fold.positive.sum()), int((~fold.positive).sum())) for fold in folds]
-
-    def highest(self, triangle: Floats, lists: list[Ints]) -> tuple[float, Ints]:
-        """The highest mean score that a triangle may have that meets some facets of each fold; and where to cut it."""
-        total, differ = 0.0, np.zeros(3, dtype=np.intp)
-        for fold, facets, (P, N) in zip(self.folds, lists, self.classes, strict=True):
-            found = fold.look(facets, triangle)
-            total += float(self.score(*np.array([found.tp, found.tn, P, N], dtype=float)))
-            differ += found.differ
-        return total / len(self.folds), differ
-
-    def meeting(self, triangle: Floats, lists: list[Ints]) -> list[Ints]:
-        """The facets that meet a triangle, among some."""
-        return [fold.meeting(facets, triangle) for fold, facets in zip(self.folds, lists, strict=True)]
-
-    def all_facets(self) -> list[Ints]:
-        """All facets of each fold."""
-        return [np.arange(fold.at.size - 1) for fold in self.folds]
-
-
-def prove_bound(scores: Scores, region: list[Floats], bound: float, progress: Any) -> tuple[int, list[str]]:
-    """Number of triangles, and those whose score may be above a bound."""
-    unit = float(np.median([1.0 / fold.unit for fold in scores.folds]))
-    waiting: list[tuple[Floats, list[Ints]]] = [(triangle, scores.all_facets()) for triangle in region]
-    n, faults = 0, list[str]()
-    while waiting and len(faults) < MOST_NAMED:
-        triangle, lists = waiting.pop()
-        n, lists, differ = n + 1, scores.meeting(triangle, lists), np.zeros(3, dtype=np.intp)
-        if progress is not None and n % 256 == 0:
-            progress(n, n + len(waiting))
-        if all(facets.size <= FACETS for facets in lists):
-            highest, differ = scores.highest(triangle, lists)
-            if highest <= bound + EQUAL:
-                continue
-        halves = _halves(triangle, differ, unit) if n < MOST_TRIANGLES else []
-        if not halves:
-            corners = ", ".join(f"({p / l:.6g}, {q / l:.6g})" if l else "infinity" for p, q, l in triangle.tolist())
-            faults.append(f"costs between {corners} may score higher than {bound:.6g}")
-        waiting += [(half, lists) for half in halves]
-    return n, faults
+def _check_boxes(data: _Data, parts: list[Part], bounder: Bounder) -> Iterator[str]:
+    """Make the bounds of boxes anew that have models at their corners, or nothing."""
+    costs = np.array(data.said["models"], dtype=float).reshape(-1, 2)
+    for part in parts:
+        where = [tuple(costs[j].tolist()) if 0 <= j < len(costs) else None for j in part.models]
+        if part.models and where != corners_of(part.box):
+            yield f"{_place(part)}: its models are not those at its corners"
+            return
+    shares = [data.shares(k) for k in range(len(bounder.rows))]
+    bounded = [part for part in parts if part.models]
+    for k in range(0, len(bounded), BOXES):
+        block = bounded[k : k + BOXES]
+        own = np.array([part.models for part in block], dtype=np.intp)
+        found = bounder.bounds(costs[own], [share[own] for share in shares])
+        for part, bound in zip(block, found.tolist(), strict=True):
+            if not bound <= part.bound + EQUAL:
+                yield _too_low(part, bound)
+    yield from (
+        _too_low(part, bounder.perfect)
+        for part in parts
+        if not part.models and not part.maps and bounder.perfect > part.bound + EQUAL
+    )
 
 
-def _halves(triangle: Floats, differ: Ints, unit: float) -> list[Floats]:
-    """Two halves of a triangle, cut where most rows differ between two corners, or else along the longest edge."""
-    c = triangle / [unit, unit, 1.0]
-    c = c / c.sum(axis=1, keepdims=True)
-    after = c[[1, 2, 0]]
-    length, size = np.linalg.norm(c - after, axis=1), _cross_size(c, after)
-    apart = np.divide(np.abs(np.cross(c, after)), size, out=np.zeros_like(size), where=size > 0).max(axis=1)
-    k = int(np.lexsort([length, np.where(apart < NARROWEST, 0, differ)])[-1])
-    if max(apart[k] if differ[k] else 0.0, length[k]) < NARROWEST:
-        return []
-    middle = (c[k] + c[(k + 1) % 3]) / 2 * [unit, unit, 1.0]
-    first, second = triangle.copy(), triangle.copy()
-    first[(k + 1) % 3], second[k] = middle, middle
-    return [first, second]
+def _too_low(part: Part, bound: float) -> str:
+    return f"{_place(part)}: costs in it may score {bound:.9g}, higher than {part.bound:.9g}"
 
 
-def _triangles(region: Any) -> list[Floats]:
-    """The region as triangles of homogeneous costs, turned to the left."""
-    (p, p_end), (q, q_end) = region
-    corners = [(p, q, 1.0)]
-    corners += [(1.0, 0.0, 0.0)] if p_end is None else [(p_end, q, 1.0)]
-    corners += [(p_end, q_end, 1.0)] if p_end is not None and q_end is not None else []
-    corners += [(0.0, 1.0, 0.0)] if q_end is None else [(p, q_end, 1.0)]
-    return [np.array([corners[0], a, b]) for a, b in pairwise(corners[1:])]
+def _place(part: Part) -> str:
+    (a, b), (c, d) = part.box
+    return f"the box [{a:.6g}, {b:.6g}] x [{c:.6g}, {d:.6g}]"
 
 
-def prove_selection(
-    said: dict[str, Any], maps: list[Any], folds: list[Fold], faults: list[str], progress: Any
+class _Explored:
+    """What is known of the maps of a selection."""
+
+    def __init__(self, data: _Data, certify_map: Callable[..., Any], progress: Any) -> None:
+        self.data, self.certify_map, self.progress = data, certify_map, progress
+        self.gap, self.largest_costs, self.n_facets, self.n_triangles = 0.0, np.inf, 0, 0
+        self.faults: list[str] = []
+
+    def read(self, name: str, box: Box) -> Scores | None:
+        """Certify the maps of a box; None if they are not right, which is then among the faults."""
+        folds = []
+        for k, (train, test) in enumerate(self.data.folds):
+            stored, X, positive = self.data.map_of(name, k), self.data.X, self.data.positive
+            given = X[train], positive[train].astype(int), self.data.weight[train]
+            found = self.certify_map(stored, *given)
+            self.gap, self.n_facets = max(self.gap, found.gap), self.n_facets + found.n_facets
+            self.largest_costs = min(self.largest_costs, found.largest_costs)
+            faults = list(found.faults)
+            if _box(stored.parameters["region"]) != box or not found.complete:
+                faults.append("its map is not of the whole box")
+            if stored.parameters["bias"] != self.data.said["bias"] or stored.parameters["kernel"]["name"] != "linear":
+                faults.append("its map is of other models")
+            if faults:
+                self.faults += [f"{name}, fold {k}: {fault}" for fault in faults]
+                return None
+            Z = X[test].toarray() if hasattr(X, "tocsr") else X[test]
+            folds.append(Fold(stored, make_points(stored, *given)[0], Z, positive[test]))
+        return Scores(folds, self.data.said["scoring"])
+
+    def check(self, part: Part) -> None:
+        """Prove the bound of a part."""
+        scores = self.read(part.maps, part.box)
+        if scores is not None:
+            region = [[lo, None if hi == np.inf else hi] for lo, hi in part.box]
+            n, faults = prove_bound(scores, triangles_of(region), part.bound, self.progress)
+            self.n_triangles += n
+            self.faults += [f"{_place(part)}: {fault}" for fault in faults]
+
+    def score(self) -> float:
+        """The score at the recommended costs."""
+        said = self.data.said
+        scores = self.read("best", _box(said["around"]))
+        if scores is None:
+            return np.nan
+        low, high = scores.at((said["costs"][0], said["costs"][1]))
+        if abs(low - said["best_score"]) > EQUAL or abs(high - said["best_score"]) > EQUAL:
+            found = f"{low:.9g}" if low == high else f"between {low:.9g} and {high:.9g}"
+            self.faults.append(f"the score at costs {tuple(said['costs'])} is {found}, not {said['best_score']:.9g}")
+        return low
+
+
+def certify_selection(
+    path: Any, X: Any, y: Any, weight: Any, certify_map: Callable[..., Any], progress: Any
 ) -> SelectionCertificate:
-    """The report, from the certificates of the maps and, if there are no faults, their folds."""
-    costs, score, bound, n = (float(said["costs"][0]), float(said["costs"][1])), np.nan, np.inf, 0
-    if not faults:
-        scores = Scores(folds, said["scoring"])
-        (a, b), (c, d) = ((cost * (1 - NEAR), cost * (1 + NEAR)) for cost in costs)
-        here = np.array([(a, c, 1.0), (b, c, 1.0), (costs[0], d, 1.0)])
-        score, _ = scores.highest(here, scores.meeting(here, scores.all_facets()))
-        if not abs(score - said["best_score"]) <= EQUAL:
-            faults.append(f"the score at costs {costs} is {score:.9g}, not {said['best_score']:.9g}")
-        n, more = prove_bound(scores, _triangles(said["region"]), said["upper_bound"], progress)
-        faults += more
-        bound = said["upper_bound"] if not more else np.inf
+    """Check a proof; ``certify_map`` certifies a map on rows, labels and weights."""
+    said = read_selection(path)
+    X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X, dtype=float)
+    y = np.asarray(y).ravel()
+    if X.shape[0] != said["n_rows"] or len(y) != said["n_rows"]:
+        raise ProofError(f"the selection was made of {said['n_rows']} rows, got X with {X.shape[0]} and y with {len(y)}")
+    positive = (y.astype(str) if isinstance(said["positive"], str) else y) == said["positive"]
+    weight = np.ones(len(y)) if weight is None else np.asarray(weight, dtype=float)
+    _check_folds(said)
+    faults, parts = list[str](), _parts(said)
+    hole = find_hole(_box(said["region"]), [part.box for part in parts])
+    if hole is not None:
+        faults.append(f"{_place(Part(hole, 0.0, [], ''))} is in no part")
+    faults += [f"{_place(part)}: its bound is above that of all" for part in parts if not part.bound <= said["upper_bound"]]
+    with zipfile.ZipFile(path) as archive:
+        data = _Data(archive, said, X, positive, weight)
+        rows = [FoldRows(X[train], positive[train], weight[train], X[test], said["bias"]) for train, test in data.folds]
+        faults += _check_boxes(data, parts, Bounder(rows, [positive[test] for _, test in data.folds], said["scoring"]))
+        maps = _Explored(data, certify_map, progress)
+        score = maps.score() if not faults else np.nan
+        for part in parts:
+            if part.maps and not faults and not maps.faults:
+                maps.check(part)
+    faults = faults[:MOST_NAMED] + maps.faults
     return SelectionCertificate(
         ok=not faults,
         best_score=score,
-        costs=costs,
-        upper_bound=bound,
-        gap=max(found.gap for found in maps),
-        largest_costs=min(found.largest_costs for found in maps),
-        n_triangles=n,
-        n_facets=[found.n_facets for found in maps],
+        costs=(float(said["costs"][0]), float(said["costs"][1])),
+        upper_bound=float(said["upper_bound"]) if not faults else np.inf,
+        gap=maps.gap,
+        largest_costs=maps.largest_costs,
+        n_folds=len(rows),
+        n_boxes=sum(bool(part.models) for part in parts),
+        n_explored=sum(bool(part.maps) for part in parts),
+        n_models=len(said["models"]) * len(rows),
+        n_facets=maps.n_facets,
+        n_triangles=maps.n_triangles,
         faults=faults,
     )

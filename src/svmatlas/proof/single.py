@@ -121,27 +121,36 @@ class Single:
         state = self.states_of(np.array([f]))[0]
         if self.plateau[f]:
             return self._bound_plateau(f, state, vertex, code)
-        return self._bound_hull(state, self._pieces_in(f), vertex, _corners(self.mesh.vertices[vertex], code))
+        found = self._bound_hull(state, self._pieces_in(f), vertex, _corners(self.mesh.vertices[vertex], code))
+        if np.isfinite(found.limit) or not found.is_good(FINE):
+            found = better(found, self._bound_plateau(f, state, vertex, code))
+        return found
 
     def _pieces_in(self, f: int) -> States:
         """Partitions of the pieces of a facet."""
         return self.pieces_of(self.members[self.member_at[f] : self.member_at[f + 1]])
 
     def _bound_plateau(self, f: int, state: States, vertex: Ints, code: Ints) -> Found:
-        """The worst bound on the edges of a plateau that have a facet behind them, from its dual variables."""
+        """The worst bound on the edges of a plateau that have a facet behind them, from its dual variables.
+
+        If the cost of the class can be made no less because that is the end of the region, it is so on this edge, too, from
+        the dual variables of the pieces that the plateau was explored as.
+        """
         margin, positive = state == MARGIN, self.points.positive
         whole = [np.array_equal(margin, own) and np.all(state[~own] == INSIDE) for own in (positive, ~positive)]
         worst = Found(0.0 if any(whole) else np.inf, int(vertex[0]), 0.0, np.inf)
         edges = self.mesh.facet_edges[self.mesh.facet_at[f] : self.mesh.facet_at[f + 1]]
         beside = self.mesh.edge_facets[edges].sum(axis=1) - f
         axis = 0 if whole[0] else 1
-        for j in np.flatnonzero((self.mesh.edge_facets[edges] >= 0).all(axis=1)).tolist():
+        lowest = code == (-len(self.lines) if axis == 0 else -1)
+        for j in np.flatnonzero((self.mesh.edge_facets[edges] >= 0).all(axis=1) | lowest).tolist():
             ends = self.mesh.vertices[vertex[[j - 1, j]]]
             near = np.flatnonzero(
                 (ends[:, 2] > 0) | (ends[:, 1 - axis] > 0)
             )  # else only the cost of the class is infinite there
             corners = [Corner(ends[n], (int(code[j]),), n) for n in near.tolist()]
-            found = self._bound_hull(state, self._pieces_in(int(beside[j])), vertex[[j - 1, j]], corners)
+            pieces = self._pieces_in(f if lowest[j] else int(beside[j]))
+            found = self._bound_hull(state, pieces, vertex[[j - 1, j]], corners)
             limit = min(worst.limit, found.limit)
             worst = max(worst, found, key=lambda each: (not each.is_good(FINE), each.gap))._replace(limit=limit)
         return worst
