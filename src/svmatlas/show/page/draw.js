@@ -89,21 +89,6 @@ void main() {
   color = texture(colors, vec2((clamp(t, 0.0, 1.0) * 255.0 + 0.5) / 256.0, 0.5));
 }`;
 
-// What was drawn before, moved and scaled: while the view moves, where drawing all facets anew takes long.
-const BEFORE_VERTEX = `#version 300 es
-precision highp float;
-layout(location = 0) in vec2 corner;
-uniform vec4 place;
-out vec2 at;
-void main() { at = corner; gl_Position = vec4(place.xy + place.zw * (2.0 * corner - 1.0), 0.0, 1.0); }`;
-
-const BEFORE_FRAGMENT = `#version 300 es
-precision highp float;
-in vec2 at;
-uniform sampler2D before;
-out vec4 color;
-void main() { color = texture(before, at); }`;
-
 function compile(gl, kind, source) {
   const shader = gl.createShader(kind);
   gl.shaderSource(shader, source);
@@ -152,8 +137,6 @@ export class Painter {
     this.gl = gl;
     this.facets = makeProgram(gl, VERTEX, FRAGMENT);
     this.pictures = makeProgram(gl, PICTURE_VERTEX, PICTURE_FRAGMENT);
-    this.moved = makeProgram(gl, BEFORE_VERTEX, BEFORE_FRAGMENT);
-    this.before = makeTexture(gl);
     this.smooth = makeSmooth(gl);
     this.height = Math.max(1, Math.ceil(nDrawn / WIDE));
     this.values = makeTexture(gl);
@@ -283,33 +266,16 @@ export class Painter {
     gl.bindVertexArray(null);
   }
 
-  // Keep what is drawn now.
-  keep() {
-    const { gl, canvas } = this;
-    gl.bindTexture(gl.TEXTURE_2D, this.before);
-    gl.copyTexImage2D(gl.TEXTURE_2D, 0, gl.RGB, 0, 0, canvas.width, canvas.height, 0); // the window has no alpha
-    this.fence = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
+  // A function that says whether all that was drawn until now is drawn: the card, or what stands for it, works beside the page.
+  fence() {
+    const { gl } = this;
+    const sync = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
     gl.flush();
-  }
-
-  // Whether what was kept last is drawn: the card, or what stands for it, works beside the page.
-  isDrawn() {
-    const { gl } = this;
-    if (this.fence && gl.clientWaitSync(this.fence, 0, 0) === gl.TIMEOUT_EXPIRED) return false;
-    gl.deleteSync(this.fence);
-    this.fence = null;
-    return true;
-  }
-
-  // Draw what was kept, its middle at (x, y) of the window from -1 to 1, and so many times as large.
-  drawKept(x, y, larger) {
-    const { gl } = this;
-    gl.useProgram(this.moved.program);
-    gl.activeTexture(gl.TEXTURE0);
-    gl.bindTexture(gl.TEXTURE_2D, this.before);
-    gl.uniform1i(this.moved.at.before, 0);
-    gl.uniform4f(this.moved.at.place, x, y, larger, larger);
-    this.drawSquare();
+    return () => {
+      const passed = gl.clientWaitSync(sync, 0, 0) !== gl.TIMEOUT_EXPIRED;
+      if (passed) gl.deleteSync(sync);
+      return passed;
+    };
   }
 
   drawSquare() {

@@ -1,7 +1,7 @@
 // The plane as it is drawn: triangles of all facets, finer ones of those in view, pictures of pixels, and the marks on top.
 //
 // All facets are drawn once per view. Where few are in view they are made anew, as exactly as the zoom asks for, with their edges.
-// On machines that take long, a movement shows what was drawn before, and facets are drawn when it rests.
+// On machines that take long, a movement shifts what was drawn before, and facets are drawn when it rests.
 
 import { PIN_NAMES } from "./panel.js";
 import { bend, boxOf, halfPlanes, homeView, makeScale, placeOf } from "./plane.js";
@@ -91,6 +91,7 @@ export class Scene {
   }
 
   draw() {
+    if (this.isMoving()) return this.shift(this.last.view);
     this.drawPlane();
     this.drawMarks(THEMES[this.theme].ink);
     this.legend.show(this.quantity, this.range, this.note(), (this.picture ?? this.values).beyond);
@@ -100,70 +101,65 @@ export class Scene {
   drawPlane() {
     const { painter, view, size, scale, quantity, theme, fine } = this;
     const key = [view, size, scale, quantity, theme, fine, this.picture, this.values.version, ...this.range];
-    if (this.isDrawing || this.drawn?.every((value, k) => value === key[k])) return;
+    if (this.drawn?.every((value, k) => value === key[k])) return;
+    this.late = this.isDrawing;
+    if (this.late) return;
     this.drawn = key;
+    this.shift();
     const { background, unknown, edge } = THEMES[theme];
-    const style = { view, size, scale, range: this.range, axis: this.values.axis, unknown };
-    if (!quantity.picture && this.isMoving()) return this.drawKept(background);
     painter.begin(this.isFine(), background);
-    if (quantity.picture) this.drawPicture(unknown);
-    else {
-      if (this.atlas.pictures) this.drawBehind(unknown);
-      this.drawFacets(style, edge);
-    }
+    if (this.atlas.pictures && !quantity.picture && !this.picture) painter.clear(unknown); // the page does not hold the facets there
+    if (this.picture) this.drawPicture(unknown);
+    if (!quantity.picture) this.drawFacets({ view, size, scale, range: this.range, axis: this.values.axis, unknown }, edge);
     painter.end();
+    const isDrawn = painter.fence();
+    this.last = { view, scale, begin: performance.now(), milliseconds: null };
+    this.waitUntil(isDrawn);
   }
 
-  // All facets in view. How long it takes decides whether they are drawn anew in each frame of a movement.
   drawFacets(style, edge) {
     const { painter, fine } = this;
-    const begin = performance.now();
     this.values.upload();
-    if (this.isFine()) {
-      painter.draw(fine.loaded, [[0, fine.loaded.count]], style);
-      if (fine.lines) painter.draw(fine.lines, [[0, fine.lines.count]], { ...style, plain: edge, lines: true });
-    } else painter.draw(this.base.loaded, this.stretches(), style);
-    painter.end();
-    painter.keep();
-    this.kept = { view: this.view, scale: this.scale, begin, milliseconds: null, shown: false };
-    this.waitUntilDrawn();
+    if (!this.isFine()) return painter.draw(this.base.loaded, this.stretches(), style);
+    painter.draw(fine.loaded, [[0, fine.loaded.count]], style);
+    if (fine.lines) painter.draw(fine.lines, [[0, fine.lines.count]], { ...style, plain: edge, lines: true });
+    return undefined;
   }
 
   // Until facets are drawn no others are: the page answers in the meantime.
-  waitUntilDrawn() {
+  waitUntil(isDrawn) {
     setTimeout(() => {
-      if (!this.painter.isDrawn()) return this.waitUntilDrawn();
-      this.kept.milliseconds = performance.now() - this.kept.begin;
-      return this.changed();
+      if (!isDrawn()) return this.waitUntil(isDrawn);
+      this.last.milliseconds = performance.now() - this.last.begin;
+      if (this.late) this.changed();
+      return undefined;
     }, LOOK);
   }
 
   get isDrawing() {
-    return this.kept?.milliseconds === null;
+    return this.last?.milliseconds === null;
   }
 
   // Whether the view has changed just now, and facets take too long to draw: then they wait until it is at rest.
   isMoving() {
-    const { kept, view } = this;
-    if (!kept || kept.scale !== this.scale || kept.milliseconds < SLOW || kept.view === view) return false;
-    if (kept.rested === view) return false;
+    const { last, view } = this;
+    if (!last || last.scale !== this.scale || last.view === view) return false;
+    if (this.isDrawing) return (this.late = true);
+    if (last.milliseconds < SLOW || last.rested === view) return false;
     clearTimeout(this.resting);
     this.resting = setTimeout(() => {
       this.resting = null;
-      kept.rested = this.view;
+      last.rested = this.view;
       this.changed();
     }, REST);
     return true;
   }
 
-  drawKept(background) {
-    const { view, size } = this;
-    const { view: before } = this.kept;
-    this.painter.begin(false, background);
-    this.kept.shown = true;
-    this.drawn = null; // facets are drawn when it rests
-    const along = (from, to, length) => (2 * (from - to)) / (view.step * length);
-    this.painter.drawKept(along(before.x, view.x, size.width), along(before.y, view.y, size.height), before.step / view.step);
+  // Show what was drawn for another view where it belongs in this one.
+  shift({ x, y, step } = this.view) {
+    const { view, plane, marks } = this;
+    const move = `translate(${(x - view.x) / view.step}px, ${(view.y - y) / view.step}px) scale(${step / view.step})`;
+    for (const canvas of [plane, marks]) canvas.style.transform = step === view.step && x === view.x && y === view.y ? "" : move;
   }
 
   // Boxes are given relative to the middle of the view: single precision is enough then.
@@ -173,12 +169,6 @@ export class Scene {
     const relative = picture.direct || scale.name === "log" ? [view.x, view.x, view.y, view.y] : [0, 0, 0, 0];
     const [box, limits] = [boxOf(view, this.size), picture.box].map((one) => one.map((value, k) => value - relative[k]));
     this.painter.drawPicture({ box, limits, range: picture.range, unknown, scale, direct: picture.direct });
-  }
-
-  // Where the page does not hold the facets: a picture of what they are coloured by, if there is one.
-  drawBehind(unknown) {
-    if (this.picture) this.drawPicture(unknown);
-    else this.painter.clear(unknown);
   }
 
   stretches() {
