@@ -22,17 +22,30 @@ app.draw();
 window.svmatlas = Promise.resolve(app);
 </script>"""
 
-FRAMES = 20
+FRAMES = 40
 
 FIRST = "async () => { await window.svmatlas; await new Promise((done) => requestAnimationFrame(done)); }"
 
 PAN = """async (count) => {
   const app = await window.svmatlas;
   for (let k = 0; k < count; k++) {
-    app.move(k % 2 ? 15 : -15, 5);
-    await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+    app.move(k % 20 < 10 ? 5 : -5, k % 2 ? 5 : -5);
+    await new Promise((done) => requestAnimationFrame(done));
   }
 }"""
+
+COLOR = """async () => {
+  const app = await window.svmatlas;
+  const begin = performance.now(), found = [];
+  if (!app.values) return [0, 0, 0];
+  app.setColor("coef:0");
+  while (app.values.pending || !app.values.done) {
+    await new Promise((done) => setTimeout(done));
+    while (found.length < 2 - app.values.passes.length) found.push(performance.now() - begin);
+  }
+  return [...found, performance.now() - begin];
+}"""
+"""Milliseconds until the largest facets have a coefficient as their colour, until all that a pixel shows do, and until all do."""
 
 
 class Clock:
@@ -52,7 +65,10 @@ class Clock:
 
 
 def measure(page, session, path):
-    """Time, and that of scripts and of drawing: until the first picture, of a step of panning at home, of one zoomed in."""
+    """Time, and that of scripts and of drawing: until the first picture, of a frame of panning at home, of one zoomed in.
+
+    Then the three times of a coefficient as the colour, the last of them with the others.
+    """
     page.goto("about:blank")
     clock = Clock(session)
     page.goto(path.as_uri())
@@ -64,7 +80,17 @@ def measure(page, session, path):
         page.evaluate(PAN, FRAMES)
         found.append([value / FRAMES for value in clock.read()])
         page.evaluate("async () => { const app = await window.svmatlas; app.zoom(0.02); }")
-    return found
+    page.evaluate("async () => { const app = await window.svmatlas; app.goHome?.(); }")
+    page.wait_for_timeout(2000)
+    clock = Clock(session)
+    largest, seen, _ = page.evaluate(COLOR)
+    return [*found, [largest / 1e3, 0, 0], [seen / 1e3, 0, 0], clock.read()]
+
+
+NAMES = (
+    "first picture", "frame of panning at home", "zoomed in", "a coefficient as the colour: the largest facets",
+    "all that a pixel shows", "all in view",
+)  # fmt: skip
 
 
 def compare_page(atlas):
@@ -91,8 +117,8 @@ def compare_page(atlas):
     print(f"The page of {atlas.n_facets:,} facets has {size:.1f} MB.\n")
     head = "| software rendering | time | as a ratio to an empty page | processor time of scripts | of drawing |"
     print(head + "\n" + 5 * "|---" + "|")
-    for k, name in enumerate(("first picture", "step of panning at home", "zoomed in")):
-        times = " | ".join(f"{1e3 * value:,.0f} ms" for value in own[k])
-        first, rest = times.split(" | ", 1)
-        print(f"| {name} | {first} | {own[k][0] / empty[k][0]:.1f} | {rest} |")
+    for name, (elapsed, scripts, drawing), (nothing, *_) in zip(NAMES, own, empty, strict=True):
+        ratio = f"{elapsed / nothing:.1f}" if not name.startswith(NAMES[3:]) else ""
+        parts = [f"{1e3 * value:,.0f} ms" if value else "" for value in (scripts, drawing)]
+        print(f"| {name} | {1e3 * elapsed:,.0f} ms | {ratio} | {parts[0]} | {parts[1]} |")
     print(flush=True)

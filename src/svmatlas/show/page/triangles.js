@@ -54,11 +54,7 @@ export class Triangles {
 export function layOut(atlas, scale) {
   const n = atlas.vertexP.length;
   const [x, y] = [new Float64Array(n), new Float64Array(n)];
-  for (let v = 0; v < n; v++) {
-    const place = placeOf(scale, atlas.vertexP[v] / atlas.unit, atlas.vertexQ[v] / atlas.unit, atlas.vertexL[v]);
-    x[v] = place[0];
-    y[v] = place[1];
-  }
+  for (let v = 0; v < n; v++) [x[v], y[v]] = placeOf(scale, atlas.vertexP[v] / atlas.unit, atlas.vertexQ[v] / atlas.unit, atlas.vertexL[v]);
   return { x, y, boxes: boxesOf(atlas, x, y) };
 }
 
@@ -119,12 +115,12 @@ function split(out, a, b, c, facet, tolerance, depth) {
 // What is drawn: the facets inside a box of places, bent by no more than a tolerance.
 function addFacet(out, atlas, f, how) {
   const { scale, layout, box, planes, tolerance } = how;
-  const cut = atlas.cuts.get(f);
+  const cut = atlas.cuts.size && atlas.cuts.get(f);
   if (cut) return addParts(out, atlas, f, cut, how);
-  const b = layout.boxes.subarray(4 * f, 4 * f + 4);
-  const wide = Math.max(b[1] - b[0], b[3] - b[2]);
+  const [b, k] = [layout.boxes, 4 * f];
+  const wide = Math.max(b[k + 1] - b[k], b[k + 3] - b[k + 2]);
   const flat = scale.name !== "log" || (wide < SMALL && BENT * wide * wide < tolerance);
-  const within = !planes.length || (b[0] >= box[0] && b[1] <= box[1] && b[2] >= box[2] && b[3] <= box[3]);
+  const within = !planes.length || (b[k] >= box[0] && b[k + 1] <= box[1] && b[k + 2] >= box[2] && b[k + 3] <= box[3]);
   if (flat && within) return addFan(out, atlas, layout, f);
   return addRing(out, ringOf(atlas, planes, f), f, scale, flat ? Infinity : tolerance);
 }
@@ -150,14 +146,21 @@ function addFan(out, { at, corners }, { x, y }, f) {
   const n = at[f + 1] - at[f];
   out.places.reserve(12 * n);
   out.facets.reserve(3 * n);
-  const a = corners[at[f]];
+  const { places: { array }, facets } = out; // prettier-ignore
+  let { size } = out.places;
   for (let k = at[f] + 1; k + 1 < at[f + 1]; k++) {
-    const b = corners[k];
-    const c = corners[k + 1];
-    out.corner(x[a], y[a], f);
-    out.corner(x[b], y[b], f);
-    out.corner(x[c], y[c], f);
+    for (let j = 0; j < 3; j++, size += 4) {
+      const v = corners[j === 0 ? at[f] : k + j - 1];
+      array[size] = x[v];
+      array[size + 1] = x[v] - array[size];
+      array[size + 2] = y[v];
+      array[size + 3] = y[v] - array[size + 2];
+    }
   }
+  const count = 3 * Math.max(0, n - 2);
+  facets.array.fill(f, facets.size, facets.size + count);
+  facets.size += count;
+  out.places.size = size;
 }
 
 // The triangles of some facets, and where those of each begin (in corners).
@@ -165,10 +168,10 @@ export function triangulate(atlas, facets, { scale, layout, box, tolerance }) {
   const out = new Triangles(3 * facets.length);
   const starts = new Uint32Array(facets.length + 1);
   const how = { scale, layout, box, tolerance, planes: halfPlanes(scale, box) };
-  facets.forEach((f, k) => {
-    addFacet(out, atlas, f, how);
+  for (let k = 0; k < facets.length; k++) {
+    addFacet(out, atlas, facets[k], how);
     starts[k + 1] = out.facets.size;
-  });
+  }
   return { places: out.places.used, facets: out.facets.used, starts };
 }
 
