@@ -45,7 +45,7 @@ COLOR = """async () => {
   }
   return [...found, performance.now() - begin];
 }"""
-"""Milliseconds until the largest facets have a coefficient as their colour, until all that a pixel shows do, and until all do."""
+"""Milliseconds until the largest facets have a coefficient as their colour, all that a pixel shows have, and all have."""
 
 
 class Clock:
