@@ -73,6 +73,21 @@ def decimals_of_low_rank(seed):
     return X, y, [0.0, 1.0, 0.01][rng.integers(0, 3)]
 
 
+def oxides(n=60, seed=2):
+    """Shares of oxides in glass: eight columns that add up to nearly 100, beside an index with five digits."""
+    rng = np.random.default_rng(seed)
+    mean, spread = [13.3, 2.7, 1.45, 72.6, 0.5, 8.9, 0.17, 0.06], [0.8, 1.4, 0.5, 0.8, 0.65, 1.4, 0.5, 0.1]
+    shares = mean + spread * rng.normal(size=(n, 8))
+    shares = np.abs(shares) * (100 + 0.3 * rng.normal(size=(n, 1))) / np.abs(shares).sum(axis=1, keepdims=True)
+    index, y = 1.518 + 0.003 * rng.normal(size=n), (rng.random(n) < 0.15).astype(int)
+    return np.column_stack([np.round(index, 5), np.round(shares, 2)]), y
+
+
+def standardised_oxides():
+    X, y = oxides()
+    return StandardScaler().fit_transform(X), y
+
+
 def one_positive():
     return gaussian(1, 29, 3, 0.0)
 

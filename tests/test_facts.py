@@ -53,6 +53,21 @@ def test_the_seed_does_not_matter(case, seed):
     facts.assert_same(map_of(case, "region"), map_of(case, "region", random_state=seed))
 
 
+@pytest.mark.parametrize("case", [cases.oxides, cases.standardised_oxides], ids=named)
+def test_shares_have_one_map(case):
+    """Columns that nearly add up to a constant: the jitter moves corners of facets at a plateau by up to 1e-7."""
+    plain = map_of(case)
+    assert plain.validate().ok
+    for seed in (1, 2):
+        facts.assert_same(plain, map_of(case, random_state=seed))
+
+
+def test_shares_take_no_integers():
+    """Corners close to infinity that are known well are not computed again."""
+    atlas = map_of(cases.oxides)
+    assert atlas.validate().n_exact < 1e-3 * atlas.n_facets
+
+
 @pytest.mark.parametrize("case", [cases.lattice, cases.separable, cases.both_labels], ids=named)
 @pytest.mark.parametrize("start", [(1.0, 3.0), (50.0, 1e-3)])
 def test_the_start_matters_to_the_layers_alone(case, start):

@@ -58,7 +58,7 @@ from svmatlas.engine.rings import (
     share_along,
     sharpness,
 )
-from svmatlas.engine.ties import find_collapsed, find_corners, find_tied, is_short
+from svmatlas.engine.ties import SHORT, SHORT_AT_PLATEAU, find_collapsed, find_corners, find_tied, is_short
 from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Bools, Data, Floats, Int32, Ints, P, Q, Region, States, Words
 from svmatlas.support.stopping import NEVER, Limit
 
@@ -118,7 +118,7 @@ def _cross_ties(vertices, at, corner, edges, behind, tie, f, k):
 
 
 @entry
-def _find_beyond(vertices, at, corner, edges, behind, code, tie, group):
+def _find_beyond(vertices, at, corner, edges, behind, code, tie, plateau, group):
     """For each place of a true piece the facet behind it, or the code of a side, or UNEXPLORED; NOT_AN_EDGE for others.
 
     Also the code of its edge if that is the only one on the way, and whether the edge may have no length.
@@ -134,7 +134,8 @@ def _find_beyond(vertices, at, corner, edges, behind, code, tie, group):
             if g >= 0 and group[g] == group[f]:
                 continue
             beyond[k] = group[g] if g >= 0 else (code[last] if g == BOUNDARY else UNEXPLORED)
-            short[k] = is_short(vertices[corner[place_after(at, f, k, -1)]], vertices[corner[k]])
+            bound = SHORT_AT_PLATEAU if plateau[f] or (g >= 0 and plateau[g]) else SHORT
+            short[k] = is_short(vertices[corner[place_after(at, f, k, -1)]], vertices[corner[k]], bound)
             if last == k or g == OPEN:
                 event[k] = code[k]
     return beyond, event, short
@@ -267,7 +268,7 @@ def _unite(data: Data, region: Region, words: Words, split: Split, start: States
     looked = _add_anchored(data, words, split, looked)
     facets, group = _group(split, words, looked, tie)
     beyond, event, short = _find_beyond(
-        mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, behind, code, tie, group
+        mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, behind, code, tie, split.plateau, group
     )
     _leave_out_partial(facets, group, mesh.facet_at, code, beyond, event)
     _leave_collapsed(data, region, split, code, short, pool)
@@ -563,17 +564,24 @@ def _put_on_sides(axes, corners, at, beyond, first, last, one, out):
 
 @entry
 def _sharpest(vertices, split_at, plateau, at, place, first, last, one):
-    """For each vertex that stands for several the sharpest corner in a piece that has both edges: piece, and two places."""
-    count, best = np.zeros(one.size, np.int32), np.zeros(one.size)
+    """For vertices that stand for several, or are at a plateau, the sharpest corner in a piece with both edges.
+
+    That is: the piece, and two places. The jitter moves these vertices by up to 1e-6, and others by 1e-10 or so.
+    """
+    moved, best = np.zeros(one.size, np.bool_), np.zeros(one.size)
     chosen = np.full((one.size, 3), -1, np.int64)
     for v in range(one.size):
-        count[one[v]] += 1
+        moved[one[v]] |= one[v] != v
+    for f in range(at.size - 1):
+        if at[f + 1] > at[f] and plateau[_piece_of(split_at, place[at[f]])]:
+            for k in range(at[f], at[f + 1]):
+                moved[one[last[k]]] = True
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
             v, following = one[last[k]], k + 1 if k + 1 < at[f + 1] else at[f]
-            if count[v] == 1:
+            if not moved[v]:
                 continue
-            piece = np.searchsorted(split_at, place[k], "right") - 1
+            piece = _piece_of(split_at, place[k])
             if plateau[piece] or not split_at[piece] <= place[following] < split_at[piece + 1]:
                 continue
             sharp = sharpness(vertices[one[first[k]]], vertices[v], vertices[one[last[following]]])
@@ -582,8 +590,14 @@ def _sharpest(vertices, split_at, plateau, at, place, first, last, one):
     return chosen
 
 
+@kernel
+def _piece_of(at, place):
+    """The piece that a place of the split mesh belongs to."""
+    return np.searchsorted(at, place, "right") - 1
+
+
 def _without_jitter(data: Data, region: Region, split: Split, rings: Rings, one: Int32, vertices: Floats) -> None:
-    """Put vertices that stand for several where the lines of two edges meet without jitter."""
+    """Put vertices that the jitter moves where the lines of two edges meet without it."""
     mesh = split.mesh
     chosen = _sharpest(vertices, mesh.facet_at, split.plateau, rings.at, rings.place, rings.first, rings.last, one)
     which = np.flatnonzero(chosen[:, 0] >= 0)

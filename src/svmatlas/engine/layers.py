@@ -510,12 +510,13 @@ def _crowd(task, arena, tied):
 @kernel
 def _is_coarse_or_tie(task):
     """Are corners of the facet just closed not known well? And its kind as to ties, PLAIN if it is certainly none."""
-    if has_coarse(task) or is_far(task.edges.corner, task.polygon.n_corners):
+    coarse = has_coarse(task)
+    if coarse or is_far(task.edges.corner, task.polygon.n_corners):
         if vanishes(task):
-            return True, TIE
-        return True, (LIKELY if task.facet.refined != -1 and is_tie(task) == 1 else UNSURE)
+            return coarse, TIE
+        return coarse, (LIKELY if task.facet.refined != -1 and is_tie(task) == 1 else UNSURE)
     tie = is_tie(task)
-    return False, (UNSURE if tie == UNKNOWN else (TIE if tie == 1 else PLAIN))
+    return coarse, (UNSURE if tie == UNKNOWN else (TIE if tie == 1 else PLAIN))
 
 
 @entry_noalloc

@@ -36,6 +36,10 @@ data leave nothing, or where they hold up to rounding of the data (2^-53, the ji
 SEEN = 1e-9
 """Relative distance from the margin beyond which a point is not tied, whatever the jitter hides: models would show it."""
 
+SHORT, SHORT_AT_PLATEAU = 1e-6, 1e-3
+"""Only edges shorter than this, relative to their costs, are asked whether they have length; the second if a plateau is behind
+them, where many facets have only a corner, and the jitter (1e-13) moves that by up to 1e-6. The bounds only save time."""
+
 LESS = 2.0**-5
 """Edges are measured with so much of the jitter: without any, both edges of a corner may be one line."""
 
@@ -193,12 +197,12 @@ def _find_exactly(problem: ExactProblem, state: States) -> States:
 
 
 @kernel
-def is_short(a, b):
-    """May an edge between two vertices, of largest entry 1, have no length? Close to an axis or infinity most have little."""
+def is_short(a, b, bound):
+    """Is an edge between two vertices, of largest entry 1, that short? Close to an axis or infinity most are."""
     top = 0.0
     for c in range(3):
         top = max(top, abs(a[(c + 1) % 3] * b[(c + 2) % 3] - a[(c + 2) % 3] * b[(c + 1) % 3]))
-    return top < THIN
+    return top < bound
 
 
 @kernel
@@ -295,8 +299,9 @@ def _find_all_corners(data, region, space, drift, states, codes, corners):
             corners[n, c] = max(v[c] / top, 0.0) if corners[n, c] > 0.0 else 0.0
 
 
-NEAR = 1e-6
-"""Largest distance of a corner from where it is with jitter: what is further off is another one."""
+NEAR = 1e-4
+"""Largest distance of a corner from where it is with jitter, which moves those at plateaus by 1e-6 or so: what is further off
+is another one."""
 
 
 def find_corners(
