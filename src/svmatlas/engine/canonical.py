@@ -30,7 +30,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from svmatlas.engine.arena import BOUNDARY, CROWDED, LIKELY, OPEN, POSITIVE_PLATEAU, POSITIVES, TIE, UNSURE
+from svmatlas.engine.arena import BOUNDARY, CROWDED, LIKELY, NEGATIVES, OPEN, POSITIVE_PLATEAU, POSITIVES, TIE, UNSURE
 from svmatlas.engine.compiled import entry, entry_noalloc, kernel
 from svmatlas.engine.geometry import triple_product
 from svmatlas.engine.joining import Joiner
@@ -267,8 +267,9 @@ def _unite(data: Data, region: Region, words: Words, split: Split, start: States
     looked = _look_at_all(data, region, words, split, np.flatnonzero(crowded), pool)
     looked = _add_anchored(data, words, split, looked)
     facets, group = _group(split, words, looked, tie)
+    plateau = split.plateau | (split.kind == POSITIVES) | (split.kind == NEGATIVES)  # explored, or left out
     beyond, event, short = _find_beyond(
-        mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, behind, code, tie, split.plateau, group
+        mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, behind, code, tie, plateau, group
     )
     _leave_out_partial(facets, group, mesh.facet_at, code, beyond, event)
     _leave_collapsed(data, region, split, code, short, pool)
