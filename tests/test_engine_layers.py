@@ -191,7 +191,7 @@ def test_the_neighbourhood_holds_wherever_it_says(arena):
     layers._spread(task, frame, spread)
     exact, checked = Exact(data, state), 0
     for j in range(task.polygon.n_corners):
-        v = task.edges.corner[j, :3]
+        v = task.edges.corner[j]
         if v[2] == 0:
             continue
         beta = np.array([[float(x) for x in column] for column in exact.beta]).T @ v / v[2] - frame[0]

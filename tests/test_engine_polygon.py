@@ -34,7 +34,7 @@ def test_the_bound_of_a_value_is_nearly_reached():
     for _ in range(2000):
         h, v = rng.uniform(-1, 1, 3), rng.uniform(0.5, 1, 3)
         h[2] = -(h[0] * v[0] + h[1] * v[1]) / v[2]
-        value, bound, size = predicates.value_at_corner(*h, 0.0, 0.0, 0.0, np.array([*v, 0, 0, 0]))
+        value, bound, size = predicates.value_at_corner(*h, 0.0, 0.0, 0.0, v, np.zeros(3))
         error = abs(Fraction(value) - dot(fractions(h), fractions(v)))
         assert error <= Fraction(bound)
         assert size == pytest.approx(np.abs(h) @ v)
@@ -47,7 +47,7 @@ def test_errors_of_lines_and_corners_count():
     rng, worst = np.random.default_rng(1), 0.0
     for _ in range(500):
         h, v, e, d = rng.uniform(-1, 1, 3), rng.uniform(0, 1, 3), *(1e-6 * rng.uniform(0, 1, (2, 3)))
-        _, bound, _ = predicates.value_at_corner(*h, *e, np.array([*v, *d]))
+        _, bound, _ = predicates.value_at_corner(*h, *e, v, d)
         true_h, true_v = h + e, v + d * np.sign(h + e)
         error = abs(dot(fractions(h), fractions(v)) - dot(fractions(true_h), fractions(true_v)))
         assert error <= Fraction(bound)
@@ -88,19 +88,19 @@ def test_corners_are_within_their_bounds(case):
             codes = exact.codes()[: 2 * size + 3] if size < data.rank - 1 else exact.codes()[: 2 * size]
             for a, b in itertools.pairwise(codes):
                 clipping.make_corner(task, 0, a, b)
-                corner = task.clipped.corner[0]
+                corner, error = task.clipped.corner[0], task.clipped.corner_error[0]
                 true = cross(*map(lines_of(exact, region), (a, b)))
-                top = int(np.argmax(np.abs(corner[:3])))
-                if not corner[3 + top] < 1e-3 or min(true) * max(true) < 0:  # unknown, or no corner of the triangle
+                top = int(np.argmax(np.abs(corner)))
+                if not error[top] < 1e-3 or min(true) * max(true) < 0:  # unknown, or no corner of the triangle
                     continue
-                check_corner(corner, true, top)
+                check_corner(corner, error, true, top)
 
 
-def check_corner(corner, true, top):
+def check_corner(corner, error, true, top):
     """All ratios to the largest entry agree up to the errors of both."""
     for c in range(3):
-        error = Fraction(corner[3 + c]) + Fraction(corner[3 + top]) + 4 * Fraction(UNIT)
-        assert abs(Fraction(corner[c]) - Fraction(corner[top]) * true[c] / true[top]) <= 2 * error
+        bound = Fraction(error[c]) + Fraction(error[top]) + 4 * Fraction(UNIT)
+        assert abs(Fraction(corner[c]) - Fraction(corner[top]) * true[c] / true[top]) <= 2 * bound
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -170,7 +170,7 @@ def test_one_clip():
     for j in range(n):
         corner, true = task.edges.corner[j], cross(line(codes[j]), line(codes[(j + 1) % n]))
         true = true if sum(true) > 0 else [-x for x in true]
-        check_corner(corner, true, int(np.argmax(corner[:3])))
+        check_corner(corner, task.edges.corner_error[j], true, int(np.argmax(corner)))
     assert clipping.clip(task, code) == clipping.CLOSED  # again: nothing is beyond
     assert task.edges.code[:n].tolist() == codes
 
@@ -216,17 +216,17 @@ def test_single_precision_never_decides_wrongly(scale):
     polygon._start(task)
     exact, rng = Exact(data, state), np.random.default_rng(4)
     for trial in range(60):
-        v = np.array([*rng.uniform(0, 1, 3), 0, 0, 0])
+        v = rng.uniform(0, 1, 3)
         i = int(rng.integers(40))
         h = [float(x) for x in exact.line(2 * i + (state[i] != OUTSIDE))]
         if state[i] != MARGIN and h[2] != 0:
             l = -(h[0] * v[0] + h[1] * v[1]) / h[2]
             v[2] = abs(l) * (1 + 2.0 ** -rng.integers(10, 50)) if l != 0 else v[2]
-        task.edges.corner[0] = v
+        task.edges.corner[0], task.edges.corner_error[0] = v, 0.0
         task.polygon.n_listed = 0
         worst = checking._check_scores(task, 0)
         listed = set(task.lines.listed[: task.polygon.n_listed].tolist())
-        signs = {c: dot(exact.line(c), fractions(v[:3])) for c in exact.codes() if state[c >> 1] != MARGIN}
+        signs = {c: dot(exact.line(c), fractions(v)) for c in exact.codes() if state[c >> 1] != MARGIN}
         violated = {c for c, s in signs.items() if s < 0}
         assert worst in (checking.NONE, checking.ALL_CLEAR) or worst in violated, trial
         if worst in (checking.NONE, checking.ALL_CLEAR):

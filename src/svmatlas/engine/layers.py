@@ -217,7 +217,7 @@ def _write(task, words, arena, f, hints):
         if edges.hint[j] >= 0:
             told = hints[edges.hint[j]].number
             arena.vertex[start + j] = number_of(told)
-            if told < 0 and not is_coarse(v):  # this facet knows better
+            if told < 0 and not is_coarse(v, edges.corner_error[j]):  # this facet knows better
                 copy_row(v, arena.corner[number_of(told)])
             continue
         arena.vertex[start + j], arena.name[found] = found, name_vertex(task, words, key, a, b, v)
@@ -258,7 +258,7 @@ def _write_beta(task, arena):
         if good or task.facet.refined != 0:
             break
         refine(task)
-        task.polygon.cross[0] = NO_CODE
+        task.polygon.crossed[0] = NO_CODE
     if not good and task.facet.refined == -1:
         for j in range(n):
             if _is_new(task, j):
@@ -277,11 +277,11 @@ def _spread(task, frame, spread):
         return
     beta, d = task.maps.beta, frame.shape[1]
     for j in range(task.polygon.n_corners):
-        v = task.edges.corner[j]
+        v, e = task.edges.corner[j], task.edges.corner_error[j]
         a, b, square, error = 0.0, 0.0, 0.0, 0.0
         for c in range(3):
             length = task.maps.length[c]
-            error += (task.maps.eta[c] + d * UNIT * length) * (v[c] + v[3 + c]) + length * v[3 + c]
+            error += (task.maps.eta[c] + d * UNIT * length) * (v[c] + e[c]) + length * e[c]
         for i in range(d):
             x = beta[P, i] * v[0] + beta[Q, i] * v[1] + beta[L, i] * v[2]
             if v[2] > 0.0:
@@ -295,8 +295,8 @@ def _spread(task, frame, spread):
             continue
         spread[0, 0], spread[0, 1] = min(spread[0, 0], a), max(spread[0, 1], a)
         spread[1, 0], spread[1, 1] = min(spread[1, 0], b), max(spread[1, 1], b)
-        radius = np.sqrt(max(0.0, square - a * a - b * b) + 64.0 * d * UNIT * square) + error / (v[2] - v[5])
-        spread[2, 0] = max(spread[2, 0], radius if v[2] > v[5] else np.inf)
+        radius = np.sqrt(max(0.0, square - a * a - b * b) + 64.0 * d * UNIT * square) + error / (v[L] - e[L])
+        spread[2, 0] = max(spread[2, 0], radius if v[L] > e[L] else np.inf)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
