@@ -134,7 +134,7 @@ def _find_beyond(vertices, at, corner, edges, behind, code, tie, plateau, group)
             if g >= 0 and group[g] == group[f]:
                 continue
             beyond[k] = group[g] if g >= 0 else (code[last] if g == BOUNDARY else UNEXPLORED)
-            bound = SHORT_AT_PLATEAU if plateau[f] or (g >= 0 and plateau[g]) else SHORT
+            bound = SHORT_AT_PLATEAU if g >= 0 and plateau[g] and not plateau[f] else SHORT
             short[k] = is_short(vertices[corner[place_after(at, f, k, -1)]], vertices[corner[k]], bound)
             if last == k or g == OPEN:
                 event[k] = code[k]

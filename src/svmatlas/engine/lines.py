@@ -173,12 +173,23 @@ def line(t, code):
 
 @kernel
 def line_powers(t, code, out, error):
-    """The line of a code without the jitter, as ``line`` scales it, and its derivative by the jitter: (2, 3), with errors."""
+    """The line of a code without the jitter, as ``line`` scales it, and its derivative by the jitter: (2, 3), with errors.
+
+    It is rounded from double-double, if that is known.
+    """
     h, derivative, e, e_derivative = out[0], out[1], error[0], error[1]
-    h[P], h[Q], h[L], e[P], e[Q], e[L] = line(t, code)
     bound_derivatives(t)
     line_derivative(t, code, derivative)
     _bound_line_derivative(t, code, derivative, e_derivative)
+    in_pencil = code >= 0 and t.factor.slot[code >> 1] < 0 and t.facet.n_margin == t.data.rank - 1  # scaled otherwise
+    if t.facet.refined == 1 and not in_pencil:
+        high, low, bound = t.lines.pair.high[0], t.lines.pair.low[0], t.lines.pair.error[0]
+        line_dd(t, code, high, low, bound)
+        for c in range(3):
+            h[c] = (high[c] - t.jitter * derivative[c]) + low[c]
+            e[c] = bound[c] + e_derivative[c] + 4.0 * UNIT * (abs(h[c]) + abs(low[c]))
+        return
+    h[P], h[Q], h[L], e[P], e[Q], e[L] = line(t, code)
     for c in range(3):
         e[c] += e_derivative[c] + 2.0 * UNIT * abs(h[c])
         h[c] -= t.jitter * derivative[c]

@@ -12,14 +12,14 @@ from svmatlas.engine.checking import NONE, list_line, score_error
 from svmatlas.engine.clipping import ASKING, CLOSED
 from svmatlas.engine.compiled import kernel
 from svmatlas.engine.doubledouble import UNIT
-from svmatlas.engine.facet import sign_points
+from svmatlas.engine.facet import bound_derivatives, dot, sign_points
 from svmatlas.engine.lines import anchored_rest, pencil_dd, pencil_origin, rest_dd, slope, slope_dd, tabulate_pencil
 from svmatlas.engine.mersenne import normal_to
 from svmatlas.engine.neighbourhood import GROWN, UNIT_32, is_in_ball
 from svmatlas.engine.predicates import ASK_PENCIL, ask, minor_dd
 from svmatlas.engine.scores import cosines, fill_score, weights_at
 from svmatlas.engine.workspace import INSIDE, OUTSIDE, L, P, U, code_of_hint
-from svmatlas.engine.zeros import UNKNOWN, is_spanned
+from svmatlas.engine.zeros import UNKNOWN, is_spanned, tied_in_pencil
 
 
 @kernel
@@ -259,11 +259,38 @@ def _tighter_dd(t, a, b, lower):
         rest[a], rest_low[a], rest[b], rest_low[b], s[a], s_low[a], s[b], s_low[b],
         rest_error[a], rest_error[b], s_error[a], s_error[b],
     )  # fmt: skip
-    if not abs(x) > error:
-        return UNKNOWN
-    t.polygon.n_refined += 1
+    if abs(x) > error:
+        t.polygon.n_refined += 1
+    else:
+        x, error = _minor_of_jitter(t, a, b)
+        if not abs(x) > error:
+            return UNKNOWN
+        t.polygon.n_zero += 1
     larger = (x > 0) == ((s[a] > 0) == (s[b] > 0))  # n_a / s_a - n_b / s_b has the sign of (n_a s_b - n_b s_a) s_a s_b
     return 1 if larger == lower else 0
+
+
+@kernel
+def _minor_of_jitter(t, a, b):
+    """What the jitter adds to n_a s_b - n_b s_a, which is zero without it, with its error; (0, 0) if it is not known to be."""
+    i, j = t.lines.listed[a] >> 1, t.lines.listed[b] >> 1
+    if not _find_normal(t) or not tied_in_pencil(t, i, j):
+        return 0.0, 0.0
+    bound_derivatives(t)
+    s, s_error = t.lines.bounds.slope, t.lines.bounds.slope_error
+    n, n_error = _rest_derivative(t, i)
+    m, m_error = _rest_derivative(t, j)
+    error = abs(n) * s_error[b] + n_error * (abs(s[b]) + s_error[b]) + abs(m) * s_error[a]
+    error += m_error * (abs(s[a]) + s_error[a]) + 4.0 * UNIT * (abs(n * s[b]) + abs(m * s[a]))
+    return n * s[b] - m * s[a], error
+
+
+@kernel
+def _rest_derivative(t, i):
+    """Derivative of n = t_i - x_i.Beta_l by the jitter, and its error."""
+    r, g = t.data.target_jitter[i], dot(t.data.rows[i], t.maps.beta_derivative[L])
+    tiny = (t.data.columns.shape[0] + 4) * UNIT * t.maps.length_derivative[L]
+    return r - g, t.data.norm[i] * (t.maps.eta_derivative[L] + tiny) + 4.0 * UNIT * (abs(r) + abs(g))
 
 
 @kernel
@@ -299,12 +326,21 @@ def _tightest_dd(t):
 
 
 @kernel
+def _find_normal(t):
+    """The vector normal to the rows of M modulo the prime, once for a facet; False if it is not known."""
+    if abs(t.facet.normal) != t.facet.filled:
+        members = t.factor.member[: t.facet.n_margin]
+        found = normal_to(t.data.rows, members, t.modular.echelon, t.modular.pivot, t.modular.normal)
+        t.facet.normal = t.facet.filled if found else -t.facet.filled
+    return t.facet.normal > 0
+
+
+@kernel
 def _drop_spanned(t):
     """Leave out listed points whose rows lie in the span of M: s_i is zero. False if it is not known which these are."""
-    size, count = t.facet.n_margin, t.polygon.n_listed
-    if not normal_to(t.data.rows, t.factor.member[:size], t.modular.echelon, t.modular.pivot, t.modular.normal):
+    if not _find_normal(t):
         return False
-    kept = 0
+    count, kept = t.polygon.n_listed, 0
     for n in range(count):
         if not is_spanned(t, t.lines.listed[n] >> 1):
             t.lines.listed[kept] = t.lines.listed[n]

@@ -58,6 +58,7 @@ FACET = np.dtype(
             ("n_near", np.int64),  # number of these points
             ("around", np.int64),  # was the pencil chosen from these?
             ("solved", np.int64),  # as filled if ``modular`` is of this facet, minus that if it cannot be
+            ("normal", np.int64),  # the same of ``modular.normal``
             ("derived", np.int64),  # as filled if the derivatives by the jitter are of this facet
         ],
     )

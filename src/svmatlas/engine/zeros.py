@@ -192,6 +192,18 @@ def is_spanned(t, i):
     return dot(t.modular.normal, t.modular.rows[i]) == ZERO
 
 
+@kernel
+def tied_in_pencil(t, i, j):
+    """Have two lines of a pencil the same bound without jitter: n_i s_j = n_j s_i (``pencil_dd``)? After ``normal_to``."""
+    if not solve_words(t):
+        return False
+    _make_row(t, i)
+    _make_row(t, j)
+    x, y, beta, normal = t.modular.rows[i], t.modular.rows[j], t.modular.beta[0, L], t.modular.normal
+    n, m = plus(ONE, minus(dot(beta, x))), plus(ONE, minus(dot(beta, y)))
+    return times(n, dot(normal, y)) == times(m, dot(normal, x))
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Lines, corners and determinants modulo the prime, all up to their sign
 
