@@ -61,13 +61,18 @@ function picture(frontier, chosen, choose) {
   return drawn;
 }
 
-function input(name, value, changed) {
+function input(name, value, changed, most = Infinity) {
   const field = element("input");
   field.type = "number";
   field.min = "0";
+  if (most < Infinity) field.max = String(most);
   field.step = "any";
   field.value = String(value);
-  field.addEventListener("change", () => changed(Number(field.value)));
+  field.addEventListener("change", () => {
+    const good = field.value !== "" && Number(field.value) >= 0 && Number(field.value) <= most;
+    field.classList.toggle("wrong", !good);
+    if (good) changed(Number(field.value));
+  });
   return element("label", "", `${name} `, field);
 }
 
@@ -78,7 +83,7 @@ export function frontierCard(frontier, chosen, money, choose, change) {
   const fields = element("p", "money");
   fields.append(input("cost of a false positive", money.fp, (fp) => change({ ...money, fp })));
   fields.append(input("of a false negative", money.fn, (fn) => change({ ...money, fn })));
-  fields.append(input("share of positives", Number(money.prior.toPrecision(4)), (prior) => change({ ...money, prior })));
+  fields.append(input("share of positives", Number(money.prior.toPrecision(4)), (prior) => change({ ...money, prior }), 1));
   card.append(fields);
   if (chosen !== null) {
     const [p, q] = frontier.costs[chosen];

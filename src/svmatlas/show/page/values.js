@@ -15,7 +15,7 @@ import { alphaIn } from "./ties.js";
 const KNOWN_MAP = 1;
 const KNOWN_VALUE = 2;
 const USUAL = 0.98; // of the facets have a colour of their own,
-const FAR = 2; // if the others reach beyond their range by this factor
+export const FAR = 2; // if the others reach beyond their range by this factor
 const NOTHING = [Infinity, -Infinity]; // a range of no values
 const TO_COSTS = 2; // the axis that a value is divided by: l
 
