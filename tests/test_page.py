@@ -371,11 +371,12 @@ def photo(tab):
 def test_slow_machines_move_what_was_drawn_until_it_rests(small):
     tab, *_ = small
     before = photo(tab)[200:500, 100:600]  # away from axes and legend
+    tab.run("(app.prepareFine = () => undefined)")  # nothing else draws while the photo is taken
     tab.run("(app.last.milliseconds = 1000, app.move(-40, 30), app.frame(), clearTimeout(app.resting), app.resting = 0)")
     assert tab.run("app.plane.style.transform") == "translate(40px, 30px) scale(1)"
     moved = photo(tab)[230:530, 140:640]
     assert np.mean(np.abs(moved - before).max(axis=2) <= 2) >= 0.99
-    tab.run("(app.last.milliseconds = 1, app.changed())")
+    tab.run("(delete app.prepareFine, app.last.milliseconds = 1, app.changed())")
     tab.settle()
     assert tab.run("app.plane.style.transform") == ""
     assert np.mean(np.abs(photo(tab)[230:530, 140:640] - before).max(axis=2) <= 2) >= 0.7  # edges are drawn anew
@@ -414,6 +415,7 @@ def test_every_key_does_something(small):
         "s",
         "t",
         "n",
+        "Shift+N",
     ]:
         before = tab.run(state)
         tab.page.keyboard.press(key)
@@ -427,6 +429,55 @@ def test_every_key_does_something(small):
     assert tab.page.locator(".help").is_visible()
     tab.page.keyboard.press("Escape")
     assert not tab.page.locator(".help").is_visible()
+
+
+def test_keys_are_heard_before_anything_is_clicked(small_page, tab):
+    tab.open(small_page[0])
+    tab.page.keyboard.press("?")
+    assert tab.page.locator(".help").is_visible()
+
+
+def test_the_keyboard_stays_where_it_is_when_the_panel_changes(small):
+    """Also what was opened, and a number that is half typed."""
+    tab, *_ = small
+    focused = "document.activeElement.closest('label')?.innerText ?? document.activeElement.innerText"
+    tab.page.locator("summary", has_text="rows on the margin").first.click()
+    for text, costs in (("pin", None), ("copy as Python", None), ("go there", "app.atlas.selection.costs")):
+        tab.page.locator(".side button", has_text=text).first.focus()
+        tab.run("app.setCosts([0.3, 0.4])")
+        tab.settle()
+        tab.page.keyboard.press("Enter")
+        tab.settle()
+        assert tab.run(focused) == text
+        assert costs is None or tab.run(f"app.costs.join() === {costs}.join()")
+    assert tab.page.locator("details").first.get_attribute("open") is not None
+    field = tab.page.locator(".money input")
+    field.first.fill("7")
+    tab.run("app.setCosts([0.2, 0.1])")
+    tab.settle()
+    assert field.first.input_value() == "7"
+    tab.page.keyboard.press("Tab")
+    tab.settle()
+    assert tab.run("app.money.fp") == 7
+    assert tab.run(focused).startswith("of a false negative")
+    field.nth(2).fill("1.5")  # a share of positives
+    tab.page.keyboard.press("Tab")
+    assert tab.run("app.money.prior") <= 1
+    assert tab.page.locator(".money .wrong").count() == 1
+
+
+def test_numbers_beside_the_axes_are_round_and_apart(small):
+    tab, *_ = small
+    for scale in ("log", "linear", "triangle"):
+        tab.run("app.setScale(given)", scale)
+        for _ in range(25):
+            for axis, side in ((0, "width"), (1, "height")):
+                ticks = tab.run("app.overlay.ticks(given)", axis)
+                at = np.array([one["at"] for one in ticks]) / tab.run("app.view.step")
+                assert scale == "triangle" or 2 <= at.size <= tab.run(f"app.size.{side}") / 25
+                assert np.all(np.diff(at) > (15 if axis else 30))
+                assert len({one["text"] for one in ticks}) == at.size
+            tab.run("(app.zoom(0.6), app.frame())")
 
 
 def test_costs_are_searched_for(small):
@@ -443,7 +494,8 @@ def test_costs_are_searched_for(small):
 def test_a_link_reproduces_the_view(small, small_page):
     tab, *_ = small
     tab.run("(app.setScale('triangle'), app.zoom(0.2), app.setRows([5, 2]), app.setColor('coef:1'), app.setTheme('dark'))")
-    tab.run("(app.setCosts([0.3, 0.4]), app.setPins([[0.1, 0.2], [Infinity, 0.7]]), app.setPoint(2))")
+    tab.run("(app.setCosts([0.3, 0.4]), app.setPins([[0.1, 0.2], [Infinity, 0.7]]))")
+    tab.run("(app.setMoney({ fp: 3, fn: 2, prior: 0.1 }), app.setPoint(2))")
     link = tab.run("app.link")
     tab.open(small_page[0], link)
     assert tab.run("app.link") == link
@@ -488,7 +540,7 @@ def test_pixels_of_the_score_are_scores(small, scale):
     shown = [(costs, color) for costs, color in found if costs is not None]
     assert len(shown) >= 20
     for costs, color in shown:
-        place = round(255 * (selection.score_at(*costs) - low) / (high - low))
+        place = place_of(selection.score_at(*costs), low, high)
         expected = tab.run("given.map((i) => app.tableColor('selection', i))", [max(place - 1, 0), place, min(place + 1, 255)])
         assert np.abs(np.array(expected) - color).max(axis=1).min() <= 1
 

@@ -67,6 +67,7 @@ function dragTo(app, fingers, id, at, drag) {
 function key(app, event) {
   if (event.key === "Escape") return app.toggleHelp(false);
   if (["INPUT", "SELECT"].includes(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return undefined;
+  if (event.key === "Enter" && event.target !== app.window && event.target !== app.hooks.keys) return undefined; // presses a button
   const action = keys(app, event.shiftKey)[event.key];
   if (!action) return undefined;
   event.preventDefault();
