@@ -675,8 +675,18 @@ def test_a_phone_shows_all_of_it(small_page, tab):
 def test_python_is_copied(small):
     tab, X, y, atlas, *_ = small
     text = tab.run("(app.setCosts([0.25, 0.5]), app.python())")
-    model = eval(text, {"AsymmetricSVC": svmatlas.AsymmetricSVC})
-    np.testing.assert_allclose(model.fit(X, y).coef_.ravel(), atlas.coef(0.25, 0.5), rtol=1e-9)
+    np.testing.assert_allclose(made_by(text, X=X, y=y).coef_.ravel(), atlas.coef(0.25, 0.5), rtol=1e-9)
+    tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.page.bring_to_front()
+    tab.page.locator("button", has_text="copy as Python").click()
+    tab.page.locator("footer", has_text="Copied").wait_for()
+    assert tab.page.evaluate("navigator.clipboard.readText()") == text
+
+
+def made_by(text, **given):
+    """The model that some lines of Python make."""
+    exec(text, given)
+    return given["model"]
 
 
 def squared(A, B):
@@ -696,10 +706,23 @@ def test_python_that_is_copied_makes_the_model_of_the_page(tab, tmp_path, option
     atlas.page(tmp_path / "map.html")
     tab.open(tmp_path / "map.html")
     text = tab.run("(app.setCosts([0.25, 0.5]), app.python())")
-    model = eval(text, {"AsymmetricSVC": svmatlas.AsymmetricSVC, "squared": squared}).fit(X, label)
+    model = made_by(text, X=X, y=label, squared=squared)
     assert model.pos_label_ == "ill"
     sign = 1 if model.classes_[1] == "ill" else -1
     np.testing.assert_allclose(sign * model.decision_function(X), atlas.decision_function(X, 0.25, 0.5), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("store", [np.asarray, csr_array], ids=["dense", "sparse"])
+def test_python_that_is_copied_scales_and_weighs_as_the_atlas(tab, tmp_path, store, standardize, weighted):
+    X, y = cases.gaussian(5, 15, 2, 0.5)
+    X, given = store(X * [1, 20] * (np.abs(X) > 0.3)), {"sample_weight": np.arange(1.0, 21)} if weighted else {}
+    atlas = svmatlas.explore(X, y, standardize=standardize, region=((0.1, 1), (0.1, 1)), **given)
+    atlas.page(tmp_path / "map.html")
+    tab.open(tmp_path / "map.html")
+    model = made_by(tab.run("(app.setCosts([0.25, 0.5]), app.python())"), X=X, y=y, **given)
+    np.testing.assert_allclose(model.decision_function(X), atlas.decision_function(X, 0.25, 0.5), rtol=1e-8, atol=1e-8)
 
 
 def test_colours_of_models_fill_in_and_disagreement_is_counted(small):

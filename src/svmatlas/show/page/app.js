@@ -24,6 +24,7 @@ import { Values, quantities } from "./values.js";
 
 const FURTHEST = 2; // zoom from home
 const TURN = 12; // milliseconds of work on values at a time: then the page answers
+const SAID = 4000; // milliseconds that a message stays
 const SHOW = 250; // milliseconds after which new values are drawn
 
 const SCALE_NAMES = { log: "logarithmic", linear: "linear", triangle: "triangle" };
@@ -86,7 +87,9 @@ export class App extends Scene {
     const bar = element("header", "top", title, this.search, this.rowField);
     bar.append(element("label", "", "colour", this.colorChoice), element("label", "", "scale", this.scaleChoice), this.tools());
     this.root.classList.add("svmatlas");
-    this.root.append(bar, element("main", "", this.window, this.side), element("footer", "", this.facts()), this.help);
+    this.foot = element("footer", "", this.facts());
+    this.foot.setAttribute("aria-live", "polite");
+    this.root.append(bar, element("main", "", this.window, this.side), this.foot, this.help);
   }
 
   tools() {
@@ -262,10 +265,18 @@ export class App extends Scene {
     const text = this.python();
     try {
       await navigator.clipboard.writeText(text);
+      this.say(`Copied: ${text.split("\n").slice(-2).join("; ")}`);
     } catch {
-      this.search.value = text; // no right to the clipboard: there it can be copied by hand
+      this.search.value = text.replaceAll("\n", "; "); // no right to the clipboard: there it can be copied by hand
       this.search.select();
     }
+  }
+
+  // For some seconds instead of the facts below the plane.
+  say(text) {
+    clearTimeout(this.saying);
+    this.foot.textContent = text;
+    this.saying = setTimeout(() => (this.foot.textContent = this.facts()), SAID);
   }
 
   toggleTheme() {

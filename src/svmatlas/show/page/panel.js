@@ -83,10 +83,17 @@ function scoreTable(atlas, positive) {
   return element("div", "", matrix, element("p", "note", line));
 }
 
-export function pythonOf(atlas, model) {
+// Lines of Python that make the model from the user's X and y.
+export function pythonOf(atlas, { cPos, cNeg }) {
   const number = (value) => (value === Infinity ? 'float("inf")' : String(value));
-  const text = `AsymmetricSVC(C_pos=${number(model.cPos)}, C_neg=${number(model.cNeg)}${atlas.arguments})`;
-  return atlas.standardized ? `make_pipeline(StandardScaler(), ${text})` : text;
+  const alone = `AsymmetricSVC(C_pos=${number(cPos)}, C_neg=${number(cNeg)}${atlas.arguments})`;
+  const isWeighted = atlas.rowWeight.some((weight) => weight !== 1);
+  const weights = (step) => (isWeighted ? `, ${step}sample_weight=sample_weight` : "");
+  const lines = ["from svmatlas import AsymmetricSVC"];
+  if (!atlas.standardized) return [...lines, `model = ${alone}`, `model.fit(X, y${weights("")})`].join("\n");
+  lines.unshift("from sklearn.pipeline import make_pipeline", "from sklearn.preprocessing import StandardScaler");
+  lines.push(`model = make_pipeline(StandardScaler(${atlas.center ? "" : "with_mean=False"}), ${alone})`);
+  return [...lines, `model.fit(X, y${weights("standardscaler__")}${weights("asymmetricsvc__")})`].join("\n");
 }
 
 function heading(model, name, color) {
