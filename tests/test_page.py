@@ -470,14 +470,14 @@ def test_numbers_beside_the_axes_are_round_and_apart(small):
     tab, *_ = small
     for scale in ("log", "linear", "triangle"):
         tab.run("app.setScale(given)", scale)
-        for _ in range(25):
+        for _ in range(60):
             for axis, side in ((0, "width"), (1, "height")):
                 ticks = tab.run("app.overlay.ticks(given)", axis)
                 at = np.array([one["at"] for one in ticks]) / tab.run("app.view.step")
                 assert scale == "triangle" or 2 <= at.size <= tab.run(f"app.size.{side}") / 25
                 assert np.all(np.diff(at) > (15 if axis else 30))
                 assert len({one["text"] for one in ticks}) == at.size
-            tab.run("(app.zoom(0.6), app.frame())")
+            tab.run("(app.zoom(0.8), app.frame())")
 
 
 def test_costs_are_searched_for(small):

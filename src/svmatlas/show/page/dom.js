@@ -66,5 +66,5 @@ export function short(text, most = 24) {
 }
 
 export function percent(value) {
-  return `${(100 * value).toFixed(1)} %`;
+  return `${(100 * value).toFixed(1)}\u00a0%`;
 }

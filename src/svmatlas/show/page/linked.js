@@ -8,7 +8,7 @@ const EDGE = 24;
 
 export function selectionCard(atlas, here, actions) {
   const { bestScore, bound, certified, costs, nCells, nFolds, grid } = atlas.selection;
-  const proof = certified ? "no costs do better" : `stopped early: no costs do better than ${nice(bound, 6)}`;
+  const proof = certified ? "Proven: no costs do better" : `Stopped early: no costs do better than ${nice(bound, 6)}`;
   const card = element("section", "card selection", element("h2", "", `Best cross-validated score ${nice(bestScore, 6)}`));
   const cells = `${nCells} best ${nCells === 1 ? "cell" : "cells"}, outlined`;
   const chosen = `Recommended (★): C+ = ${nice(costs[0])}, C− = ${nice(costs[1])}.`;
@@ -55,6 +55,9 @@ function picture(frontier, chosen, choose) {
   });
   const label = (x, y, text) => svg("text", { x, y, "text-anchor": "middle" }, text);
   drawn.append(label(SIDE / 2, SIDE - 6, "false positive rate"));
+  for (const [x, y, text] of [[EDGE, SIDE - 12, "0"], [SIDE - EDGE, SIDE - 12, "1"], [EDGE - 7, SIDE - EDGE, "0"], [EDGE - 7, EDGE + 6, "1"]]) {
+    drawn.append(label(x, y, text)); // prettier-ignore
+  }
   const side = label(0, 0, "true positive rate");
   side.setAttribute("transform", `translate(12 ${SIDE / 2}) rotate(-90)`);
   drawn.append(side);

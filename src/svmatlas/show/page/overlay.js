@@ -166,7 +166,8 @@ export class Overlay {
       }
     }
     const [negative, positive] = classes.map((name) => `cost of errors on “${short(name)}”`);
-    this.label(this.fitting([`C+: ${positive} →`, "C+ →"], 0.9 * width), width - 8, height - 26, "right");
+    const most = this.scale.name === "triangle" ? 0 : 0.9 * width; // a corner of the triangle is there
+    this.label(this.fitting([`C+: ${positive} →`, "C+ →"], most), width - 8, height - 26, "right");
     this.label(this.fitting([`↑ C−: ${negative}`, "↑ C−"], 0.58 * width), 6, 12, "left");
   }
 

@@ -44,8 +44,9 @@ function bars(atlas, coef, other) {
   for (const j of order) {
     const line = element("div", "bar", element("span", "name", atlas.names[j]));
     const second = other ? [other[j], size(other[j], j) / top] : [];
-    line.append(track(coef[j], size(coef[j], j) / top, ...second), element("span", "number", listed(coef[j])));
-    line.title = `${atlas.names[j]}: ${coef[j]}`;
+    line.append(track(coef[j], size(coef[j], j) / top, ...second), element("span", "number", listed(coef[j], other ? 3 : 4)));
+    if (other) line.append(element("span", "number", listed(other[j], 3)));
+    line.title = `${atlas.names[j]}: ${other ? [coef[j], other[j]].join(", ") : coef[j]}`;
     list.append(line);
   }
   const notes = coef.length > MOST_BARS ? [`the ${MOST_BARS} ${other ? "most different" : "largest"} of ${coef.length}`] : [];
@@ -144,7 +145,7 @@ export function comparison(atlas, one, other) {
   if (!one || !other) return element("section", "card compare", element("p", "note", "A pin is not in this map."));
   const unlike = differing(atlas, predictions(atlas, one.beta), predictions(atlas, other.beta));
   const card = element("section", "card compare", element("h2", "", "A beside B"));
-  const legend = element("p", "note", "Bars: A thick, B thin; those that differ most first. ");
+  const legend = element("p", "note", "Bars and numbers: A (thick), then B (thin); those that differ most first.");
   const groups = Array.from(moves(atlas, one, other), ([name, rows]) => [name, numbersOf(rows)]);
   card.append(legend, bars(atlas, one.coef, other.coef));
   card.append(element("p", "", `${isHeldOut(atlas) ? "held-out" : "training"} rows predicted differently: ${numbersOf(unlike)}`));

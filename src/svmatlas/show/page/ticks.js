@@ -3,8 +3,7 @@
 import { onAxis } from "./dom.js";
 
 const APART = 90; // pixels between two numbers, about
-const DECADE = [[1], [1, 3], [1, 2, 5]]; // multiples of powers of ten, if there is room for so many a decade
-const ROOM = 0.25; // of a decade that a number needs: closer together they are those of a linear scale
+const DECADE = [[0.8, [1]], [0.4, [1, 3]], [0.22, [1, 2, 5]], [0.1, [1, 1.5, 2, 3, 5, 7]]]; // decades between numbers, and which they are
 
 // Numbers { at, text } between two places of an axis of so many pixels.
 export function ticksOf({ name, unit }, low, high, length) {
@@ -12,13 +11,12 @@ export function ticksOf({ name, unit }, low, high, length) {
   if (name === "triangle") return triangleTicks(unit).filter(({ at }) => at >= low && at <= high);
   if (name === "linear") return roundBetween(low, high, count).map((at) => ({ at, text: onAxis(at) }));
   const apart = (high - low) / count;
-  const costs = apart > ROOM ? decades(low, high, apart) : roundBetween(10 ** low, 10 ** high, count);
+  const multiples = DECADE.find(([least]) => apart >= least)?.[1];
+  const costs = multiples ? decades(low, high, Math.max(1, Math.ceil(apart)), multiples) : roundBetween(10 ** low, 10 ** high, count);
   return costs.filter((cost) => cost > 0).map((cost) => ({ at: Math.log10(cost), text: onAxis(cost, 15) }));
 }
 
-function decades(low, high, apart) {
-  const multiples = DECADE[Math.min(2, Math.floor(1 / apart) - 1)] ?? DECADE[0];
-  const step = Math.max(1, Math.ceil(apart));
+function decades(low, high, step, multiples) {
   const found = [];
   for (let k = step * Math.floor(low / step); k <= high; k += step) found.push(...multiples.map((one) => Number(`${one}e${k}`)));
   return found.filter((cost) => Math.log10(cost) >= low && Math.log10(cost) <= high);
