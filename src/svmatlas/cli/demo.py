@@ -78,7 +78,7 @@ def _draw(folder: Path, atlas: svmatlas.Atlas, selection: svmatlas.Selection) ->
             "layers over the whole quadrant, infinity included; the diagonal is the SVM with one cost",
             AtlasDisplay.from_atlas(atlas, scale="triangle", rays=[1.0]),
         ),
-        "alpha.png": ("dual variables of three rows", AlphaDisplay.from_atlas(atlas, [13, 38, 49])),
+        "alpha.png": ("dual variables of three rows", AlphaDisplay.from_atlas(atlas, [13, 38, 49], resolution=300)),
         "selection.png": (
             "the cross-validated score in its true cells, the best outlined, a grid on top",
             SelectionDisplay.from_selection(selection, grid=(GRID, GRID)),

@@ -422,7 +422,9 @@ class AlphaDisplay:
         self.axes_ = self.axes_[:n]
         self.ax_ = self.axes_[0]
         self.figure_ = self.ax_.figure
-        for one, values, label in zip(self.axes_, self.values, self.labels, strict=True):
+        for one, row, values, label in zip(self.axes_, self.rows, self.values, self.labels, strict=True):
+            if kind == "map":
+                one.set_title(f"row {row}")
             self._draw_map(one, values, label, cmap) if kind == "map" else self._draw_surface(one, values, label, cmap)
         return self
 
