@@ -747,6 +747,11 @@ def test_colours_of_coefficients_are_for_what_is_in_view(small):
     p, q = 10 ** np.random.default_rng(0).uniform(-2.2, -1.8, (2, 300))
     assert low == -high
     assert np.abs(atlas.coef(p, q)[:, 0]).max() <= 1.2 * high < whole
+    tab.run("(app.view = { x: -0.5, y: -0.6, step: 0.00001 }, app.changed())")
+    tab.settle()
+    low, high = tab.run("app.range")
+    assert 0 < high - low < 0.25 * max(abs(low), abs(high))  # nearly alike: the colours still tell them apart
+    assert tab.run("app.values.table") == "size"
 
 
 def test_what_cannot_be_shown_is_said(small_page, tmp_path):

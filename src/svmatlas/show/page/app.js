@@ -139,7 +139,6 @@ export class App extends Scene {
     this.colorChoice.value = quantity.id;
     const pinned = this.pins[0] && modelAt(this.atlas, ...this.pins[0]);
     this.values.choose(quantity, { row: this.rows[0] ?? 0, predictions: pinned && predictions(this.atlas, pinned.beta) });
-    this.painter.setColors(quantity.table);
     this.setPicture(quantity.id);
     this.asked = null;
     this.changed();
@@ -387,8 +386,7 @@ export class App extends Scene {
   }
 
   tableColor(id, place) {
-    const { table } = this.quantities.find((one) => one.id === id);
-    return colorAt(table, place);
+    return colorAt(id === this.quantity.id ? this.values.table : this.quantities.find((one) => one.id === id).table, place);
   }
 
   // The costs in the middle of a pixel, counted from the upper left, and its colour without what is drawn on top.

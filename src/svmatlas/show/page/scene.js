@@ -96,7 +96,7 @@ export class Scene {
     if (this.isMoving()) return this.shift(this.last.view);
     this.drawPlane();
     this.drawMarks(THEMES[this.theme].ink);
-    this.legend.show(this.quantity, this.range, this.note(), this.picture ?? this.values);
+    this.legend.show({ label: this.quantity.label, table: this.values.table }, this.range, this.note(), this.picture ?? this.values);
   }
 
   // The facets, if they are not drawn already: where only marks have changed they stay.
@@ -109,6 +109,7 @@ export class Scene {
     this.drawn = key;
     this.shift();
     const { background, unknown, edge } = THEMES[theme];
+    painter.setColors(this.values.table);
     painter.begin(this.isFine(), background);
     if (this.atlas.pictures && !quantity.picture && !this.picture) painter.clear(unknown); // the page does not hold the facets there
     if (this.picture) this.drawPicture(unknown);
