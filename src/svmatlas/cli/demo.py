@@ -35,7 +35,8 @@ def run(folder: Path, progress: bool = True) -> None:
     cancer = load_breast_cancer()
     X, y = StandardScaler().fit_transform(cancer.data), cancer.target_names[cancer.target]
     print(f"The map to look at will be {folder / 'map.html'}: open it in a browser when this is done.\n")
-    print(f"Breast cancer: {X.shape[0]} rows, {X.shape[1]} features, standardised; {np.sum(y == POSITIVE)} {POSITIVE} (positive).\n")
+    classes = f"{np.sum(y == POSITIVE)} {POSITIVE} (positive)"
+    print(f"Breast cancer: {X.shape[0]} rows, {X.shape[1]} features, standardised; {classes}.\n")
     print("1. Every linear SVM there is on these data: all costs (C+, C-) from 0 to infinity.", flush=True)
     begin = time.perf_counter()
     names = list(map(str, cancer.feature_names))

@@ -6,7 +6,7 @@ import { confusion, differing, isHeldOut, predictions, scoresOf } from "./scores
 
 const MOST_BARS = 15; // coefficients that are shown, the largest first
 const MOST_ROWS = 40; // row numbers that are listed
-const DOUBTFUL = 1e-6; // a duality gap from which on Python warns, too (AccuracyWarning)
+const DOUBTFUL = { linear: 1e-9, kernel: 1e-6 }; // duality gaps from which on Python warns, too (AccuracyWarning)
 
 function numbersOf(rows) {
   const text = Array.from(rows.slice(0, MOST_ROWS)).join(", ");
@@ -26,8 +26,10 @@ function sentence(atlas, model) {
 // Where it is, and the proof that it is right.
 function facts(atlas, model) {
   const text = `facet ${counted(model.number)}, layer ${atlas.layer[model.facet]}; duality gap ${nice(model.gap, 2)}`;
-  if (model.gap <= DOUBTFUL) return element("p", "note", text);
-  return element("p", "note doubtful", `${text}: not exact here. Columns of very different sizes? standardize=True helps.`);
+  const isLinear = atlas.kernel === "linear";
+  if (model.gap <= DOUBTFUL[isLinear ? "linear" : "kernel"]) return element("p", "note", text);
+  const advice = isLinear ? " Columns of very different sizes? standardize=True helps." : "";
+  return element("p", "note doubtful", `${text}: not exact here.${advice}`);
 }
 
 // Bars to both sides of a middle; ``other`` adds a second, thinner bar for comparison.
