@@ -466,18 +466,24 @@ def test_the_keyboard_stays_where_it_is_when_the_panel_changes(small):
     assert tab.page.locator(".money .wrong").count() == 1
 
 
+TICKS = """Array.from({ length: 60 }, () => {
+  app.zoom(0.8);
+  app.overlay.begin(app.view, app.size, app.scale, "#111111");
+  return [0, 1].map((axis) => app.overlay.ticks(axis).map(({ at, text }) => [at / app.view.step, text]));
+})"""
+"""Numbers beside both axes, their places in pixels, at 60 zooms."""
+
+
 def test_numbers_beside_the_axes_are_round_and_apart(small):
     tab, *_ = small
     for scale in ("log", "linear", "triangle"):
         tab.run("app.setScale(given)", scale)
-        for _ in range(60):
-            for axis, side in ((0, "width"), (1, "height")):
-                ticks = tab.run("app.overlay.ticks(given)", axis)
-                at = np.array([one["at"] for one in ticks]) / tab.run("app.view.step")
-                assert scale == "triangle" or 2 <= at.size <= tab.run(f"app.size.{side}") / 25
-                assert np.all(np.diff(at) > (15 if axis else 30))
-                assert len({one["text"] for one in ticks}) == at.size
-            tab.run("(app.zoom(0.8), app.frame())")
+        for both in tab.run(TICKS):
+            for ticks, length, apart in zip(both, tab.run("[app.size.width, app.size.height]"), (30, 15), strict=True):
+                at, texts = [one for one, _ in ticks], {text for _, text in ticks}
+                assert scale == "triangle" or 2 <= len(at) <= length / 25
+                assert np.all(np.diff(at) > apart)
+                assert len(texts) == len(at)
 
 
 def test_costs_are_searched_for(small):
