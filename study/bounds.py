@@ -77,14 +77,24 @@ def write(path, row):
 
 
 def collect(folder, path):
-    """All files as one table, by name."""
+    """All files as one table, by name. Rows of the table that have no file stay as they are."""
+    rows = {}
+    if path.exists():
+        with path.open(newline="") as table:
+            rows = {row["set"]: row for row in csv.DictReader(table)}
+    for file in folder.glob("*.search"):
+        row = json.loads(file.read_text())
+        grid = rows.get(row["set"], {}).get("grid", "")
+        rows[row["set"]] = {key: f"{value:.7g}" if isinstance(value, float) else value for key, value in row.items()} | {
+            "grid": grid
+        }
+    for file in folder.glob("*.grid"):
+        if file.stem in rows:
+            rows[file.stem]["grid"] = f"{json.loads(file.read_text())['grid']:.7g}"
     with path.open("w", newline="") as out:
         writer = csv.DictWriter(out, FIELDS)
         writer.writeheader()
-        for file in sorted(folder.glob("*.search")):
-            row, grid = json.loads(file.read_text()), file.with_suffix(".grid")
-            row |= json.loads(grid.read_text()) if grid.exists() else {}
-            writer.writerow({key: f"{value:.7g}" if isinstance(value, float) else value for key, value in row.items()})
+        writer.writerows(rows[name] for name in sorted(rows))
 
 
 def main():
