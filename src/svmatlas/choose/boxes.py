@@ -12,7 +12,7 @@ Arcs and corners have scores of their own, and so have the cells: the best of th
 is below it is dropped. Most steps are of patches, as long as these can lower the bound. Boxes are taken in turn from two ends:
 the one with the highest bound, so that the bound falls, and the one with the best known score, so that the incumbent rises. A
 box is explored rather than halved if it has few facets. Boxes that reach an axis or infinity have few, whatever the data, and
-no corners: they are explored as they are.
+no corners: they are explored as they are, and cut only if that takes too long.
 
 Whole maps of some hundred rows take seconds, and tell all. How long they are going to take is estimated from the events on the
 ray of equal costs. If there is time for them, they are made after patches and boxes had a share of it, one *region* after the
@@ -362,14 +362,16 @@ class BoxSearch:
 
     def _explore_or_cut(self, box: CostBox, limit: Limit) -> None:
         """Explore a box that reaches an axis or infinity; cut it if that takes too long."""
+        part = limit.within(PART * limit.left) if limit.finite else limit
         try:
-            self._explore(box, limit.within(PART * limit.left) if limit.finite else limit)
+            self._explore(box, part)
         except Stopped:
-            limit.check()
+            if limit.expired or not part.expired:
+                raise
             for bounds in cut_in_two(box.bounds):
-                part = CostBox(bounds, box.upper, box.level + 1)
-                part.seen = self.best.score if part.holds(self.best.costs) else -np.inf
-                self._push(part)
+                smaller = CostBox(bounds, box.upper, box.level + 1)
+                smaller.seen = self.best.score if smaller.holds(self.best.costs) else -np.inf
+                self._push(smaller)
             box.ticket = -1
 
     def _bound(self, box: CostBox) -> None:
