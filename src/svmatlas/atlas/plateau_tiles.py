@@ -1,8 +1,8 @@
 """Tiles that lie on a plateau (engine/plateaus.py), known from others that do.
 
-A plateau is convex, and with some costs it has all that have a larger cost of its class and the same other cost. So a tile lies
-on it if at its least cost of the class two other costs are known to be on it, one below the tile and one above. Most of the
-tiles of a large map are such, and to find a partition there that doubles can start from takes longer than all else.
+A plateau is convex, and with some costs it has all that have a larger cost of its class and the same other cost. So a tile
+lies on it if at its least cost of the class two other costs are known to be on it, one below the tile and one above. Half of
+the tiles of a large map are such, and to find a partition there, to start from, takes longer than to explore others.
 """
 
 from __future__ import annotations

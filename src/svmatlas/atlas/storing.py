@@ -249,16 +249,27 @@ def _go_on(manifest: Manifest, n_jobs: int | None, max_facets: float, limit: Lim
     store = AtlasStore(manifest, problem, start)
     if not manifest.finished:
         manifest.add({"begun": round(time.time(), 3)})
-        surveyor = Surveyor(problem, store.region, frugal=True)
-        surveyor.leave_out_plateaus()
-        if manifest.cuts is None:
-            manifest.take_cuts(_find_cuts(surveyor, limit))
         with _bar(progress, manifest) as show:
-            for _ in _explore(manifest, surveyor, n_jobs, max_facets, limit):
-                show()
+            _explore_rest(manifest, Surveyor(problem, store.region, frugal=True), n_jobs, max_facets, limit, show)
         if manifest.complete:
-            _finish(manifest)
+            _finish(manifest)  # the memory of the surveyor is free now
     return AtlasStore(manifest, problem, start)
+
+
+def _explore_rest(
+    manifest: Manifest,
+    surveyor: Surveyor,
+    n_jobs: int | None,
+    max_facets: float,
+    limit: Limit,
+    show: Callable[[], None],
+) -> None:
+    """Cut the region, if that was not done, and explore what is left of its tiles."""
+    surveyor.leave_out_plateaus()
+    if manifest.cuts is None:
+        manifest.take_cuts(_find_cuts(surveyor, limit))
+    for _ in _explore(manifest, surveyor, n_jobs, max_facets, limit):
+        show()
 
 
 def _find_cuts(surveyor: Surveyor, limit: Limit) -> tuple[list[float], list[float]]:
@@ -284,6 +295,7 @@ def _explore(manifest: Manifest, surveyor: Surveyor, n_jobs: int | None, max_fac
                     found += manifest.done[tile.number].summary.n_pieces
                     if found >= max_facets:
                         break
+        surveyor.forget_threads()
         waiting = parts
 
 
