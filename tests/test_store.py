@@ -560,6 +560,20 @@ def test_a_foreign_store_inside_a_store(made, tmp_path):
         (path / name).write_bytes(kept)
 
 
+def test_a_tile_that_is_written_twice_stays_as_it_was(made):
+    """As by a worker that was thought to be dead: what the manifest says of the file stays true."""
+    _, _, path = made
+    manifest = read_manifest(path)
+    tile, file = manifest.tiles[3], manifest.tile_path(3)
+    packed, digest = tile_files.read_tile(file, manifest.name, tile)
+    other = packed._replace(arrays=packed.arrays | {"corner": 2.0 * packed.arrays["corner"]})
+    assert tile_files.write_tile(file, manifest.name, tile, other)[:2] == (digest, packed.summary)
+    assert not list(path.rglob("*.draft-*"))
+    list(svmatlas.open(path).tiles())
+    file.unlink()
+    assert tile_files.write_tile(file, manifest.name, tile, other)[0] != digest
+
+
 def test_a_full_disk_is_told_with_its_path_and_loses_nothing(tmp_path, finely, monkeypatch):
     """The n-th write finds no room, for several n: in the file of a tile, or in the manifest."""
     X, y = DATA["lattice"]()

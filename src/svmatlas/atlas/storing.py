@@ -216,7 +216,7 @@ def write_found(folder: str, store: str, surveyor: Surveyor, tile: Tile, facets:
     packed = pack_tile(surveyor, tile, facets)
     if not _is_seen(folder, store):
         return Written("", packed.summary, 0, packed)
-    return Written(*_put(Manifest(Path(folder)).tile_path(tile.number), store, tile, packed), None)
+    return Written(*write_tile(Manifest(Path(folder)).tile_path(tile.number), store, tile, packed), None)
 
 
 def pack_tile(surveyor: Surveyor, tile: Tile, facets: Facets) -> Packed:
@@ -227,11 +227,6 @@ def pack_tile(surveyor: Surveyor, tile: Tile, facets: Facets) -> Packed:
     cuts = find_cuts(problem, region, tile.bounds, canonical.mesh)
     summary = count(canonical.mesh, cuts, canonical.split.kind.size)
     return pack(facets, surveyor.engine.plateaus, summary, cuts.facets, keys_of(canonical, cuts.facets, surveyor.words))
-
-
-def _put(path: Path, store: str, tile: Tile, packed: Packed) -> tuple[str, Summary, int]:
-    digest, n_bytes = write_tile(path, store, tile, packed)
-    return digest, packed.summary, n_bytes
 
 
 @lru_cache(maxsize=4)
@@ -307,7 +302,7 @@ def _take(manifest: Manifest, tile: Tile, found: Found[Written]) -> list[Tile]:
     assert written is not None
     told = written[:3]
     if written.packed is not None:
-        told = _put(manifest.tile_path(tile.number), manifest.name, tile, written.packed)
+        told = write_tile(manifest.tile_path(tile.number), manifest.name, tile, written.packed)
     manifest.take_done(tile, *told, found.seconds)
     return []
 
