@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 OK, NO = 0, 1
 """Exit codes: done; done, but the answer is no (not valid, not complete, not certified)."""
 
+MOST_JOINED = 2_000_000
+"""Pieces up to which a store is joined for its picture, so that it has layers and edges: some seconds."""
+
 
 def _explore(arguments: argparse.Namespace) -> int:
     if arguments.resume is not None:
@@ -222,7 +225,9 @@ def _plot(arguments: argparse.Namespace) -> int:
     from svmatlas.show.displays import AtlasDisplay, use_files
 
     use_files()
-    atlas = _whole(arguments.map)
+    atlas = _open(arguments.map)
+    if isinstance(atlas, svmatlas.AtlasStore) and atlas.n_pieces <= MOST_JOINED and atlas.complete:
+        atlas = atlas.atlas()
     display = AtlasDisplay.from_atlas(
         atlas, color_by=arguments.color_by, scale=arguments.scale, limits=_pairs(arguments.limits),
         events=arguments.events, rays=arguments.ray,

@@ -182,8 +182,8 @@ def _add_plot(command: argparse.ArgumentParser) -> None:
     _add_map(command)
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="png, pdf or svg file to write")
     command.add_argument(
-        "--color-by", default="layer", choices=["layer", "alternating", "margin_size", "support", "tie", "score"],
-        help="what the colours say (default: layer)",
+        "--color-by", choices=["layer", "alternating", "margin_size", "support", "tie", "score"],
+        help="what the colours say (default: layer; of a large store margin_size)",
     )  # fmt: skip
     command.add_argument("--scale", default="log", choices=["log", "linear", "triangle"], help="default: log")
     command.add_argument("--limits", nargs=4, type=float, metavar=("P0", "P1", "Q0", "Q1"), help="costs in view")
