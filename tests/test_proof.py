@@ -236,6 +236,16 @@ def test_the_command(tmp_path, capsys):
     assert main(["certify", str(atlas), "--data", str(data)]) == 1
 
 
+def test_the_command_for_weighted_rows(tmp_path):
+    X, y = cases.gaussian(8, 8, 2, 1.0)
+    data, atlas = str(tmp_path / "data.csv"), str(tmp_path / "map.atlas")
+    lines = [f"{a},{b},{k % 4},{label}" for k, ((a, b), label) in enumerate(zip(X, y, strict=True))]
+    Path(data).write_text("\n".join(["a,b,w,label", *lines]))
+    assert main(["explore", data, "--weights", "w", "-o", atlas, "--quiet"]) == 0
+    assert main(["certify", atlas, "--data", data, "--weights", "w"]) == 0
+    assert main(["certify", atlas, "--data", data]) == 2
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Infinite costs, and what cannot be proven
 
