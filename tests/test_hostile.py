@@ -74,6 +74,16 @@ def test_a_common_scale_is_taken_out(scale):
         np.testing.assert_allclose(other * scale, plain.coef(C_pos, C_neg), rtol=1e-9)
 
 
+def test_infinite_costs_are_warned_of_as_finite_ones_are():
+    """Weights are lengthened so that rounding leaves no loss; where columns have a large offset that is more than 1e-9."""
+    X, y = np.random.default_rng(0).normal(size=(12, 70)), np.arange(12) % 2
+    svmatlas.explore(X, y, max_facets=3000).coef(np.inf, np.inf)
+    far = svmatlas.explore(X + 1e7, y, max_facets=3000)
+    for cost in (1.0, np.inf):
+        with pytest.warns(svmatlas.AccuracyWarning, match="standardise"):
+            far.coef(cost, cost)
+
+
 def test_weights_of_hopeless_scales_are_an_error():
     X, y = cases.gaussian(4, 4, 2, 0.5)
     with pytest.raises(ValueError, match="sample_weight: the weights of rows differ"):
