@@ -63,7 +63,7 @@ class Solver:
         limit = self._limit_on_plateau(way) or first_limit(self.problem.data, self.region, self._along(way.stops), way)
         if limit is None or (not self.complete and limit.violation > LOST):
             raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
-        gap = max(limit.violation, self._gap_on_the_way(limit.facet, way.stops))
+        gap = max(limit.violation, limit.longer, self._gap_on_the_way(limit.facet, way.stops))
         warn_if_inaccurate(np.array([gap]), np.array([p]), np.array([q]), self.problem.features.linear)
         return limit
 

@@ -217,4 +217,6 @@ def _add_certify(command: argparse.ArgumentParser) -> None:
     command.add_argument("--data", metavar="DATA", help="the data that the map was made of (default: the rows in the map)")
     command.add_argument("--label", metavar="COL", help="column of labels by name or number (default: the last)")
     command.add_argument("--format", choices=FORMATS, help="of DATA (default: by its suffix or content)")
+    command.add_argument("--weights", metavar="COL", help="column of weights of the rows, by name or number")
+    command.add_argument("--groups", metavar="COL", help="column of groups that a selection was told of: it is no feature")
     _add_jobs(command)

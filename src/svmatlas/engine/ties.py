@@ -42,8 +42,9 @@ LESS = 2.0**-5
 ROUNDING = 2.0**-48
 """Relative distance of corners that are the same up to rounding of the data, 2^-53."""
 
-NOTHING = 2.0**-50
-"""The same as it is, for entries that are small against the largest, 1, which rounding of the data moves as well."""
+NOTHING = 2.0**-7
+"""The same as it is, in units of the jitter, for entries that are small against the largest, 1, which rounding of the data
+moves as well. Where rows are of very different size the jitter is less, and what is smaller still counts."""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -217,7 +218,7 @@ def _are_zero(old, new, i, p, q):
 
 
 @kernel
-def _has_no_length(old, new, i, j):
+def _has_no_length(old, new, i, j, nothing):
     """Do two corners become one without jitter? Each ratio of two entries by itself, for they differ in size."""
     for c in range(3):
         p, q = (c + 1) % 3, (c + 2) % 3
@@ -225,7 +226,7 @@ def _has_no_length(old, new, i, j):
             return True
         left, size = _cross_of(new[i], new[j], c)
         moved = _cross_of(old[i], new[i], c)[0] + _cross_of(old[j], new[j], c)[0]
-        if left > TIED * moved + ROUNDING * size + NOTHING:
+        if left > TIED * moved + ROUNDING * size + nothing:
             return False
     return True
 
@@ -244,7 +245,9 @@ def _measure(task, less, vertices, corner, first, out):
 def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at, corner, code, short):
     """Leave of the short edges of some pieces those without length."""
     task = make_task(data, region, space)
-    moves, old, new = states.shape[1], task.edges.corner, task.clipped.corner
+    moves, old, new, jitter = states.shape[1], task.edges.corner, task.clipped.corner, 0.0
+    for i in range(data.target_jitter.size):
+        jitter = max(jitter, abs(data.target_jitter[i]))
     for f in range(pieces.size):
         moves = take_up(task, states, f, f - 1, drift, moves)
         first, n = at[pieces[f]], at[pieces[f] + 1] - at[pieces[f]]
@@ -257,7 +260,7 @@ def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at
             _measure(task, 1.0 - LESS, vertices, corner, first, new)
         for j in range(n):
             if short[first + j]:
-                short[first + j] = known and _has_no_length(old, new, j - 1 if j > 0 else n - 1, j)
+                short[first + j] = known and _has_no_length(old, new, j - 1 if j > 0 else n - 1, j, NOTHING * jitter)
 
 
 def find_collapsed(data: Data, region: Region, split: Split, pieces: Ints, code: npt.NDArray[np.int32], short: Bools) -> None:
