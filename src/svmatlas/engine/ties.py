@@ -51,7 +51,7 @@ NOTHING = 2.0**-50
 
 
 @kernel
-def _sharpen(task):
+def _refine_with_derivatives(task):
     """Maps in double-double and their derivatives by the jitter; False if the rows are too badly conditioned."""
     if task.facet.refined == 0:
         refine(task)
@@ -62,7 +62,7 @@ def _sharpen(task):
 @kernel
 def _remove_jitter(task):
     """The map of beta without jitter, in doubles; False if double-double does not know it."""
-    if not _sharpen(task):
+    if not _refine_with_derivatives(task):
         return False
     for c in range(3):
         for j in range(task.data.rows.shape[1]):
@@ -232,7 +232,7 @@ def _has_no_length(old, new, i, j):
 
 
 @kernel
-def _measure(task, less, vertices, corner, first, out):
+def _corners_with_less(task, less, vertices, corner, first, out):
     """The corners with that much less jitter; zeros by structure are zeros."""
     measure_corners(task, less, out)
     for j in range(task.polygon.n_corners):
@@ -253,10 +253,10 @@ def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at
         task.polygon.n_corners = n
         for j in range(n):
             task.edges.code[j] = code[first + j]
-        known = _sharpen(task)
+        known = _refine_with_derivatives(task)
         if known:
-            _measure(task, 0.0, vertices, corner, first, old)
-            _measure(task, 1.0 - LESS, vertices, corner, first, new)
+            _corners_with_less(task, 0.0, vertices, corner, first, old)
+            _corners_with_less(task, 1.0 - LESS, vertices, corner, first, new)
         for j in range(n):
             if short[first + j]:
                 short[first + j] = known and _has_no_length(old, new, j - 1 if j > 0 else n - 1, j)
