@@ -10,7 +10,7 @@ import pytest
 from svmatlas.engine.exact import ExactFacet, ExactProblem, answer, corners_and_tie
 from svmatlas.engine.guess import approximate, guess
 from svmatlas.engine.predicates import ASK_PENCIL, ASK_SIGN
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, L
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, QUESTION, L
 from tests.engine import Exact, dot, fractions, gaussian, nearly_dependent, partitions, task_of, weighted
 
 DATA = {"gaussian": gaussian(), "nearly dependent": nearly_dependent(), "weights": weighted()}
@@ -62,7 +62,7 @@ def test_the_tightest_of_a_pencil():
     """Of parallel score lines those with the largest bound on either side; those without a slope bound nothing."""
     for facet, true, state in facets(gaussian(), 3):
         codes = [code for code in true.codes() if state[code >> 1] != MARGIN]
-        asked = np.array([[ASK_PENCIL, code, code, code] for code in codes])
+        asked = np.array([(ASK_PENCIL, code, code, code, 0) for code in codes], QUESTION)
         ((kind, *best, _, _),) = answer(facet.problem, state, asked).tolist()
         bounds = {}
         for code in codes:
@@ -83,10 +83,10 @@ def test_answers_are_signs_of_determinants():
             if not (min(corner) >= 0 or max(corner) <= 0):
                 continue
             turn = 1 if max(corner) > 0 else -1
-            asked = np.array([[ASK_SIGN, a, b, k] for k in true.codes()])
+            asked = np.array([(ASK_SIGN, a, b, k, 0) for k in true.codes()], QUESTION)
             for row, k in zip(answer(facet.problem, state, asked).tolist(), true.codes(), strict=True):
                 value = turn * dot(corner, true.line(k))
-                assert row == [ASK_SIGN, a, b, k, (value > 0) - (value < 0)]
+                assert row == (ASK_SIGN, a, b, k, (value > 0) - (value < 0))
                 count += 1
     assert count > 50
 

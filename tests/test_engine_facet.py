@@ -122,21 +122,17 @@ def test_lines_in_double_double(case):
     for task, code, line, truth, scale in lines_and_truth(case):
         refinement.refine(task)
         assert task.facet.refined == 1
-        out = np.zeros(9)
-        lines.line_dd(task, code, out)
+        high, low, error = np.zeros((3, 3))
+        lines.line_dd(task, code, high, low, error)
+        got = [a + b for a, b in zip(fractions(high), fractions(low), strict=True)]
         if scale != 1:  # in a pencil lines have a common factor
-            cross = [out_of(out, a) * truth[b] - out_of(out, b) * truth[a] for a, b in ((0, 1), (1, 2), (2, 0))]
+            cross = [got[a] * truth[b] - got[b] * truth[a] for a, b in ((0, 1), (1, 2), (2, 0))]
             size = sum(abs(v) for v in truth)
-            bounds = fractions(out[6:9])
-            assert all(abs(v) <= 2 * size * max(bounds) for v in cross)
+            assert all(abs(v) <= 2 * size * Fraction(max(error)) for v in cross)
             continue
         for c in range(3):
-            assert abs(out_of(out, c) - truth[c]) <= Fraction(out[6 + c])
-            assert out[6 + c] <= 2.0**-40 * line[3 + c]
-
-
-def out_of(out, c):
-    return Fraction(out[c]) + Fraction(out[3 + c])
+            assert abs(got[c] - truth[c]) <= Fraction(error[c])
+            assert error[c] <= 2.0**-40 * line[3 + c]
 
 
 def test_what_is_zero_by_structure_is_zero(case):
@@ -166,7 +162,7 @@ def test_rows_that_are_dependent_make_an_infinite_condition_number():
 
 
 def test_derivatives_by_the_jitter(case):
-    """A line is affine in the jitter: without it, and its derivative, are within the bounds of ``line_parts``."""
+    """A line is affine in the jitter: without it, and its derivative, are within the bounds of ``line_powers``."""
     task, data, _ = case
     still = data._replace(target_jitter=0 * data.target_jitter, weight_jitter=0 * data.weight_jitter)
     for state in every_partition(data):
@@ -176,11 +172,11 @@ def test_derivatives_by_the_jitter(case):
         for code in with_jitter.codes():
             if pencil and task.factor.slot[code >> 1] < 0:
                 continue
-            out = np.zeros(12)
-            lines.line_parts(task, code, out)
+            (h, derivative), (h_error, derivative_error) = out = np.zeros((2, 2, 3))
+            lines.line_powers(task, code, *out)
             for c, (a, b) in enumerate(zip(with_jitter.line(code), without.line(code), strict=True)):
-                assert abs(Fraction(out[c]) - b) <= Fraction(out[3 + c])
-                assert abs(Fraction(out[6 + c]) - (a - b)) <= Fraction(out[9 + c])
+                assert abs(Fraction(h[c]) - b) <= Fraction(h_error[c])
+                assert abs(Fraction(derivative[c]) - (a - b)) <= Fraction(derivative_error[c])
 
 
 def test_scores_in_single_precision():

@@ -47,9 +47,9 @@ def test_signs_by_integers(monkeypatch):
 
 def answered(t, k, a, b):
     """What integers said, if they were asked."""
-    for row in t.answers:
-        if row[0] == predicates.ASK_SIGN and row[3] == k and {row[1], row[2]} == {a, b}:
-            return row[4]
+    for asked in t.answers:
+        if asked.kind == predicates.ASK_SIGN and asked.line == k and {asked.first, asked.second} == {a, b}:
+            return asked.answer
     return predicates.UNKNOWN
 
 

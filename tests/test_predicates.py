@@ -106,11 +106,12 @@ def all_lines(data, region, space, state, drift, codes):
     solve_maps(task)
     tabulate(task)
     refine(task)
-    low, high = np.empty((codes.size, 6)), np.empty((codes.size, 9))
+    double, shape = np.empty((codes.size, 6)), (codes.size, 3)
+    high, low, error = np.empty(shape), np.empty(shape), np.empty(shape)
     for k in range(codes.size):
-        low[k] = line(task, codes[k])
-        line_dd(task, codes[k], high[k])
-    return low, high
+        double[k] = line(task, codes[k])
+        line_dd(task, codes[k], high[k], low[k], error[k])
+    return double[:, :3], double[:, 3:], high, low, error
 
 
 @pytest.mark.parametrize("bias", [1.0, 0.01])
@@ -128,7 +129,8 @@ def test_bounds_hold(bias, seed):
     state[:2] = rng.choice([OUTSIDE, INSIDE, MARGIN], 2)
     state[np.flatnonzero(state == MARGIN)[5:]] = INSIDE
     codes = np.array(sorted({2 * i + k for i in range(12) for k in ((0, 1) if state[i] == MARGIN else (state[i],))}))
-    low, high = all_lines(problem.data, region, make_space(problem.data, region), state, drift_of(problem.data, 12), codes)
+    space, drift = make_space(problem.data, region), drift_of(problem.data, 12)
+    double, bound, high, low, error = all_lines(problem.data, region, space, state, drift, codes)
     facet = ExactFacet(ExactProblem(problem.data, region), state)
     (_, e), (_, f), (_, g) = facet.problem.rows, facet.problem.targets, facet.problem.weights
     units = [Fraction(1, 2 ** (g + 2 * e))] * 2 + [Fraction(1, 2**f)]
@@ -136,9 +138,9 @@ def test_bounds_hold(bias, seed):
         scale = Fraction(4**e if state[code >> 1] == MARGIN else 1) / facet.divisor
         for c, h in enumerate(facet.line(code)):
             true = h * units[c] * scale
-            assert abs(Fraction(low[k, c]) - true) <= Fraction(low[k, 3 + c])
-            assert abs(Fraction(high[k, c]) + Fraction(high[k, 3 + c]) - true) <= Fraction(high[k, 6 + c])
-            assert high[k, 6 + c] <= 1e-12 * low[k, 3 + c] + 1e-300
+            assert abs(Fraction(double[k, c]) - true) <= Fraction(bound[k, c])
+            assert abs(Fraction(high[k, c]) + Fraction(low[k, c]) - true) <= Fraction(error[k, c])
+            assert error[k, c] <= 1e-12 * bound[k, c] + 1e-300
 
 
 def measure(corners):

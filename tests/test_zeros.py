@@ -15,7 +15,7 @@ from svmatlas.engine.clipping import CLOSED, COARSE
 from svmatlas.engine.compiled import entry
 from svmatlas.engine.exact import ExactFacet, ExactProblem, rounded
 from svmatlas.engine.facet import drift_of, solve_maps, sum_pull
-from svmatlas.engine.lines import line_parts
+from svmatlas.engine.lines import line_powers
 from svmatlas.engine.lines import tabulate_margin as tabulate
 from svmatlas.engine.polygon import close_facet
 from svmatlas.engine.workspace import HINT, INSIDE, MARGIN, OUTSIDE, make_space, make_task
@@ -27,18 +27,19 @@ P = 2**61 - 1
 
 
 @entry
-def words_and_parts(data, region, space, state, drift, codes):
+def words_and_doubles(data, region, space, state, drift, codes):
     """Lines modulo the prime, and in doubles with errors; whether the former are known."""
     task = make_task(data, region, space)
     task.state, task.drift = state, drift
     sum_pull(data, state, task.pull)
     solve_maps(task)
     tabulate(task)
-    words, parts, known = np.empty((codes.size, 6), np.uint64), np.empty((codes.size, 12)), solve_words(task)
+    words, known = np.empty((codes.size, 2, 3), np.uint64), solve_words(task)
+    value, error = np.empty((codes.size, 2, 3)), np.empty((codes.size, 2, 3))
     for k in range(codes.size):
         line_words(task, codes[k], words[k])
-        line_parts(task, codes[k], parts[k])
-    return words, parts, known
+        line_powers(task, codes[k], value[k], error[k])
+    return words, value, error, known
 
 
 @entry
@@ -90,14 +91,13 @@ def test_lines_are_those_of_integers(seed, tied):
     state[rng.permutation(5)[: rng.integers(0, 6)]] = MARGIN
     codes = np.array(sorted({2 * i + k for i in range(n) for k in ((0, 1) if state[i] == MARGIN else (state[i],))}))
     space, drift = make_space(problem.data, region), drift_of(problem.data, n)
-    words, parts, known = words_and_parts(problem.data, region, space, state, drift, codes)
+    words, values, errors, known = words_and_doubles(problem.data, region, space, state, drift, codes)
     assert known
-    for word, part, true in zip(words, parts, true_parts(problem.data, region, state, codes.tolist()), strict=True):
-        residues = [modulo(value) for value in true]
-        assert word.tolist() in (residues, [-value % P for value in residues])
-        for c in range(3):
-            assert abs(Fraction(part[c]) - true[c]) <= Fraction(part[3 + c])
-            assert abs(Fraction(part[6 + c]) - true[3 + c]) <= Fraction(part[9 + c])
+    for k, line in enumerate(true_parts(problem.data, region, state, codes.tolist())):
+        residues = [modulo(entry) for entry in line]
+        assert words[k].ravel().tolist() in (residues, [-entry % P for entry in residues])
+        for value, true, error in zip(values[k].ravel(), line, errors[k].ravel(), strict=True):
+            assert abs(Fraction(value) - true) <= Fraction(error)
 
 
 def some_pieces(atlas, count):
@@ -153,8 +153,8 @@ def test_the_last_facet_is_not_taken_for_another():
     for k in range(3):
         state = np.full(3, INSIDE, dtype=np.int8)
         state[k] = MARGIN
-        words, _, known = words_and_parts(problem.data, region, space, state, 0.0, np.array([2 * k]))
+        words, _, _, known = words_and_doubles(problem.data, region, space, state, 0.0, np.array([2 * k]))
         (true,) = true_parts(problem.data, region, state, [2 * k])
         assert known
-        assert space.facet[0].filled == k + 1
-        assert words[0].tolist() == [modulo(value) for value in true]
+        assert space.facet[0].serial == k + 1
+        assert words[0].ravel().tolist() == [modulo(value) for value in true]

@@ -15,7 +15,7 @@ from svmatlas.engine.lines import is_anchored, table_row
 from svmatlas.engine.neighbourhood import GROWN, UNIT_32, is_in_ball
 from svmatlas.engine.predicates import cross_anchored, sign_at_corner, structural_points, value_at_corner
 from svmatlas.engine.scores import cosines, score_all, score_one, score_tied, weights_at
-from svmatlas.engine.workspace import OUTSIDE, P, Q
+from svmatlas.engine.workspace import OUTSIDE, L, P, Q
 from svmatlas.engine.zeros import UNKNOWN, enter_corner, enter_weights, sign_of_score, solve_words
 
 NONE, ASK, ALL_CLEAR = -1, -2, -3
@@ -55,21 +55,21 @@ def _leave_out(t, j, where, signs, score):
 
 
 @kernel
-def score_error(t, v):
-    """Error bound of scores at a corner: a part for each unit of a row's length, and a fixed part."""
+def score_error(t, v, d):
+    """Error bound of scores at a corner v with errors d: a part for each unit of a row's length, and a fixed part."""
     tiny = (t.data.columns.shape[0] + 6) * UNIT
     per_norm = 0.0
     for c in range(3):
-        size, d = t.maps.length[c], v[3 + c]
-        per_norm += (t.maps.eta[c] + tiny * size) * (v[c] + d) + size * d
-    return per_norm, 8.0 * UNIT * v[2] + 2.0 * v[5]
+        size = t.maps.length[c]
+        per_norm += (t.maps.eta[c] + tiny * size) * (v[c] + d[c]) + size * d[c]
+    return per_norm, 8.0 * UNIT * v[L] + 2.0 * d[L]
 
 
 @kernel
 def _check_scores(t, j):
     """A score line that corner j violates, or NONE; undecided ones are listed."""
     v = t.edges.corner[j]
-    per_norm, fixed = score_error(t, v)
+    per_norm, fixed = score_error(t, v, t.edges.corner_error[j])
     weights_at(t, v[0], v[1], v[2])
     if t.facet.anchor_axis >= 0:  # single precision would leave all tied points open
         return _check_doubles(t, j, per_norm, fixed)
@@ -186,12 +186,12 @@ TOLD_APART = 1e60
 
 
 @kernel
-def _fill_surplus(t, first, end, v):
-    """By how much lines of the table exceed their error bounds at a corner, in a loop without branches."""
-    table, out = t.lines.table, t.lines.surplus[first:end]
-    h0, h1, h2 = table[0, first:end], table[1, first:end], table[2, first:end]
-    e0, e1, e2 = table[3, first:end], table[4, first:end], table[5, first:end]
-    v0, v1, v2, d0, d1, d2, u = v[0], v[1], v[2], v[3], v[4], v[5], 4.0 * UNIT
+def _fill_surplus(t, first, end, v, d):
+    """By how much lines of the table exceed their error bounds at a corner v with errors d, in a loop without branches."""
+    table, error, out = t.lines.table, t.lines.table_error, t.lines.surplus[first:end]
+    h0, h1, h2 = table[P, first:end], table[Q, first:end], table[L, first:end]
+    e0, e1, e2 = error[P, first:end], error[Q, first:end], error[L, first:end]
+    v0, v1, v2, d0, d1, d2, u = v[P], v[Q], v[L], d[P], d[Q], d[L], 4.0 * UNIT
     for k in range(out.size):
         bound = abs(h0[k]) * (d0 + u * v0) + abs(h1[k]) * (d1 + u * v1) + abs(h2[k]) * (d2 + u * v2)
         bound += e0[k] * (v0 + d0) + e1[k] * (v1 + d1) + e2[k] * (v2 + d2)
@@ -200,6 +200,7 @@ def _fill_surplus(t, first, end, v):
 
 @kernel
 def _count_not_positive(values):
+    """How many values are not positive; NaN counts."""
     count = 0
     for k in range(values.size):
         count += not values[k] > 0.0
@@ -210,12 +211,13 @@ def _count_not_positive(values):
 def _check_few(t, j):
     """The same for the lines of M and of the pencil, but for the two edges of the corner."""
     worst, least = NONE, 0.0
-    table, v, n = t.lines.table, t.edges.corner[j], t.polygon.n_corners
+    table, error, n = t.lines.table, t.lines.table_error, t.polygon.n_corners
+    v, d = t.edges.corner[j], t.edges.corner_error[j]
     last = table.shape[1] - 2
     for part in range(2):
         first = last - 2 * t.data.rows.shape[1] if part == 0 else last
         end = first + 2 * t.facet.n_margin if part == 0 else last + 2
-        _fill_surplus(t, first, end, v)
+        _fill_surplus(t, first, end, v, d)
         surplus = t.lines.surplus[first:end]
         for code in (t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0]):
             row = table_row(t, code) - first
@@ -227,8 +229,8 @@ def _check_few(t, j):
             if surplus[k] > 0.0:
                 continue
             code = 2 * t.factor.member[k >> 1] + (k & 1) if part == 0 else t.facet.pencil[k]
-            h = table[:, first + k]
-            s, bound, size = value_at_corner(h[0], h[1], h[2], h[3], h[4], h[5], v)
+            h, e = table[:, first + k], error[:, first + k]
+            s, bound, size = value_at_corner(h[P], h[Q], h[L], e[P], e[Q], e[L], v, d)
             if not s > bound and code >= 0:
                 worst, least = _weigh(t, code, s, bound, size, worst, least)
     return worst

@@ -32,21 +32,21 @@ all vertices are good to 2e-10 even where lines are almost parallel or costs are
 
 
 @kernel
-def store_corner(corner, v0, v1, v2, d0, d1, d2):
+def store_corner(corner, error, v0, v1, v2, d0, d1, d2):
     """A corner from a cross product: scaled to largest entry 1, and turned into the triangle; returns 1, or -1 if it was."""
     if not 0.0 < abs(v0) + abs(v1) + abs(v2) < np.inf:  # doubles do not know where it is, but for zeros by structure
         nowhere = d0 == 0.0 and d1 == 0.0 and d2 == 0.0
-        for c, error in ((P, d0), (Q, d1), (L, d2)):
-            corner[c], corner[3 + c] = (0.0, 0.0) if error == 0.0 and not nowhere else (1.0, np.inf)
+        for c, d in ((P, d0), (Q, d1), (L, d2)):
+            corner[c], error[c] = (0.0, 0.0) if d == 0.0 and not nowhere else (1.0, np.inf)
         return 1
     top = max(abs(v0), abs(v1), abs(v2))
     scale = 1.0 / top
     if -min(v0, v1, v2) == top:
         scale = -scale
-    corner[0], corner[1], corner[2] = v0 * scale, v1 * scale, v2 * scale
-    corner[3], corner[4], corner[5] = d0 * abs(scale), d1 * abs(scale), d2 * abs(scale)
+    corner[P], corner[Q], corner[L] = v0 * scale, v1 * scale, v2 * scale
+    error[P], error[Q], error[L] = d0 * abs(scale), d1 * abs(scale), d2 * abs(scale)
     for c in range(3):
-        if corner[3 + c] == 0.0:
+        if error[c] == 0.0:
             corner[c] = abs(corner[c])
         elif corner[c] < TINY:  # only a zero by structure is stored as zero
             corner[c] = TINY
@@ -54,10 +54,10 @@ def store_corner(corner, v0, v1, v2, d0, d1, d2):
 
 
 @kernel
-def is_coarse(corner):
+def is_coarse(corner, error):
     """Is an entry of a corner known too badly?"""
     for c in range(3):
-        if not corner[3 + c] <= COARSE * corner[c]:
+        if not error[c] <= COARSE * corner[c]:
             return True
     return False
 
@@ -94,24 +94,30 @@ def make_corner(t, j, a, b):
     ez += u * (abs(h0 * g1) + abs(h1 * g0))
     if zero == L:
         z, ez = 0.0, 0.0
-    corner = t.clipped.corner[j]
-    turn = store_corner(corner, x, y, z, ex, ey, ez)
+    corner, error = t.clipped.corner[j], t.clipped.corner_error[j]
+    turn = store_corner(corner, error, x, y, z, ex, ey, ez)
     if t.facet.refined != 1:
         return turn
     cross_dd(t, a, b)
-    v = t.lines.cross
-    x = (0.0 if zero == P else v[0]), (0.0 if zero == Q else v[1]), (0.0 if zero == L else v[2])
-    e = (0.0 if zero == P else v[6]), (0.0 if zero == Q else v[7]), (0.0 if zero == L else v[8])
-    u = UNIT
-    store_corner(corner, x[0], x[1], x[2], e[0] + u * abs(x[0]), e[1] + u * abs(x[1]), e[2] + u * abs(x[2]))
+    v, d = t.lines.cross.high, t.lines.cross.error
+    x, ex = (0.0, 0.0) if zero == P else (v[P], d[P])
+    y, ey = (0.0, 0.0) if zero == Q else (v[Q], d[Q])
+    z, ez = (0.0, 0.0) if zero == L else (v[L], d[L])
+    store_corner(corner, error, x, y, z, ex + UNIT * abs(x), ey + UNIT * abs(y), ez + UNIT * abs(z))
     return turn
+
+
+@kernel
+def copy_place(edges, i, goal, j):
+    """Corner i of some edges, without what is known of it, becomes corner j of others."""
+    for c in range(3):
+        goal.corner[j, c], goal.corner_error[j, c] = edges.corner[i, c], edges.corner_error[i, c]
 
 
 @kernel
 def _copy_corner(edges, i, j, clipped):
     """Corner i of the polygon becomes corner j of the new one."""
-    for c in range(6):
-        clipped.corner[j, c] = edges.corner[i, c]
+    copy_place(edges, i, clipped, j)
     clipped.checked[j], clipped.hint[j] = edges.checked[i], edges.hint[i]
 
 
@@ -124,7 +130,7 @@ def clip(t, k):
     unknown, negative = False, 0
     h0, h1, h2, e0, e1, e2 = line(t, k)
     for j in range(n):
-        s, bound, _ = value_at_corner(h0, h1, h2, e0, e1, e2, edges.corner[j])
+        s, bound, _ = value_at_corner(h0, h1, h2, e0, e1, e2, edges.corner[j], edges.corner_error[j])
         sign[j] = 1 if s > bound else -1
         if not abs(s) > bound:
             sign[j] = sign_at_corner(t, k, j)
@@ -174,6 +180,5 @@ def take_new_polygon(t, m):
     edges, clipped = t.edges, t.clipped
     for j in range(m):
         edges.code[j], edges.checked[j], edges.hint[j] = clipped.code[j], clipped.checked[j], clipped.hint[j]
-        for c in range(6):
-            edges.corner[j, c] = clipped.corner[j, c]
+        copy_place(clipped, j, edges, j)
     t.polygon.n_corners = m

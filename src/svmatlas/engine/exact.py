@@ -17,7 +17,7 @@ import numpy.typing as npt
 from svmatlas.engine.predicates import ASK_PENCIL, ASK_SIGN
 from svmatlas.engine.residues import solve_integer
 from svmatlas.engine.tie_test import TIE_LOSS, TIE_SHRINK
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Data, Region
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, QUESTION, Data, Region
 from svmatlas.support.settings import SETTINGS
 from svmatlas.support.stopping import NEVER, Limit
 
@@ -263,10 +263,10 @@ def _measure(corners: list[Line], bits: int) -> tuple[int, int]:
     return max((_dot(u, u) for u in pairs), default=0), max(abs(_dot(u, c)) for u in edges for c in short)
 
 
-def answer(problem: ExactProblem, state: npt.NDArray[np.int8], asked: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
-    """Answers to the questions that the kernel put about one facet, as rows for ``polygon.Facet.answers``."""
-    facet, is_sign = ExactFacet(problem, state), asked[:, 0] == ASK_SIGN
-    answers = [(ASK_SIGN, a, b, k, facet.sign(a, b, k)) for a, b, k in asked[is_sign, 1:].tolist()]
+def answer(problem: ExactProblem, state: npt.NDArray[np.int8], asked: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
+    """The questions that the kernel put about one facet with their answers, for ``Task.answers``."""
+    facet, is_sign = ExactFacet(problem, state), asked["kind"] == ASK_SIGN
+    answers = [(kind, a, b, k, facet.sign(a, b, k)) for kind, a, b, k, _ in asked[is_sign].tolist()]
     if not is_sign.all():
-        answers.append((ASK_PENCIL, *facet.pencil(asked[~is_sign, 3].tolist()), 0, 0))
-    return np.array(answers, dtype=np.intp).reshape(-1, 5)
+        answers.append((ASK_PENCIL, *facet.pencil(asked["line"][~is_sign].tolist()), 0, 0))
+    return np.array(answers, QUESTION)

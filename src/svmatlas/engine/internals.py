@@ -20,7 +20,7 @@ from numba.core.imputils import impl_ret_borrowed
 from numba.core.serialize import dumps
 from numba.core.typing.templates import AttributeTemplate
 
-MEMORY = 8192
+MEMORY = 16384
 """Bytes for the fields of a record: an array of k dimensions takes 40 + 16 k."""
 
 
@@ -102,7 +102,7 @@ class Record(types.Type):
     """
 
     def __init__(self, fields):
-        kinds = [Record(kind) if isinstance(kind, types.NamedTuple) else kind for kind in fields.types]
+        kinds = [Record(kind) if isinstance(kind, types.BaseNamedTuple) else kind for kind in fields.types]
         sizes = [40 + 16 * k.ndim if isinstance(k, types.Array) else k.size if isinstance(k, Record) else 8 for k in kinds]
         *places, self.size = accumulate(sizes, initial=0)
         self.types, self.places = (dict(zip(fields.fields, values, strict=True)) for values in (kinds, places))

@@ -103,7 +103,8 @@ def pencil_dd(t, i):
 @kernel
 def tabulate_margin(t):
     """The lines of M in doubles, with error bounds, into the table."""
-    table, alpha, rho, eta, member, axes = t.lines.table, t.maps.alpha, t.factor.rho, t.maps.eta, t.factor.member, t.data.axis
+    table, error = t.lines.table, t.lines.table_error
+    alpha, rho, eta, member, axes = t.maps.alpha, t.factor.rho, t.maps.eta, t.factor.member, t.data.axis
     weight, low, jitter = t.data.weight, t.data.weight_jitter, t.jitter
     n = table.shape[1] - 2 * t.data.rows.shape[1] - 2
     for k in range(t.facet.n_margin):
@@ -112,10 +113,10 @@ def tabulate_margin(t):
         for c in range(3):
             a = alpha[c, k]
             e = rho[k] * eta[c] + 2.0 * UNIT * abs(a)
-            table[c, n], table[3 + c, n] = a, e
-            table[c, n + 1], table[3 + c, n + 1] = -a, e
+            table[c, n], error[c, n] = a, e
+            table[c, n + 1], error[c, n + 1] = -a, e
         table[axis, n + 1] += w
-        table[3 + axis, n + 1] += 2.0 * UNIT * w
+        error[axis, n + 1] += 2.0 * UNIT * w
         n += 2
 
 
@@ -125,7 +126,8 @@ def tabulate_pencil(t, side):
     i = t.facet.pencil[side] >> 1
     fill_score(t, i)
     tiny = t.data.columns.shape[0] * UNIT
-    h = t.lines.table[:, t.lines.table.shape[1] - 2 + side]
+    place = t.lines.table.shape[1] - 2 + side
+    h, h_error = t.lines.table[:, place], t.lines.table_error[:, place]
     s, rest, norm = t.lines.score[P, i], t.lines.score[L, i], t.data.norm[i]
     size = abs(s)
     es = norm_error(t, i)
@@ -133,9 +135,9 @@ def tabulate_pencil(t, side):
     for c in range(2):
         d, error = slope(t, c)
         h[c] = d if s > 0 else -d
-        h[3 + c] = error if size > es else np.inf
-    h[2] = rest / size
-    h[5] = (e + abs(rest) * es / size) / (size - es) + 4.0 * UNIT * abs(h[2]) if size > es else np.inf
+        h_error[c] = error if size > es else np.inf
+    h[L] = rest / size
+    h_error[L] = (e + abs(rest) * es / size) / (size - es) + 4.0 * UNIT * abs(h[L]) if size > es else np.inf
 
 
 @kernel
@@ -157,8 +159,8 @@ def line(t, code):
     """The line of a code in doubles: (h_p, h_q, h_l, e_p, e_q, e_l), e bounding the errors."""
     row = table_row(t, code)
     if row >= 0:
-        h = t.lines.table
-        return h[0, row], h[1, row], h[2, row], h[3, row], h[4, row], h[5, row]
+        h, e = t.lines.table, t.lines.table_error
+        return h[P, row], h[Q, row], h[L, row], e[P, row], e[Q, row], e[L, row]
     i = code >> 1
     fill_score(t, i)
     norm = t.data.norm[i]
@@ -170,16 +172,16 @@ def line(t, code):
 
 
 @kernel
-def line_parts(t, code, out):
-    """The line of a code without the jitter, as ``line`` scales it, errors, its derivative by the jitter, errors: (12,)."""
-    h0, h1, h2, e0, e1, e2 = line(t, code)
-    out[0], out[1], out[2], out[3], out[4], out[5] = h0, h1, h2, e0, e1, e2
+def line_powers(t, code, out, error):
+    """The line of a code without the jitter, as ``line`` scales it, and its derivative by the jitter: (2, 3), with errors."""
+    h, derivative, e, e_derivative = out[0], out[1], error[0], error[1]
+    h[P], h[Q], h[L], e[P], e[Q], e[L] = line(t, code)
     bound_derivatives(t)
-    line_derivative(t, code, out[6:9])
-    _bound_line_derivative(t, code, out[6:9], out[9:12])
+    line_derivative(t, code, derivative)
+    _bound_line_derivative(t, code, derivative, e_derivative)
     for c in range(3):
-        out[3 + c] += out[9 + c] + 2.0 * UNIT * abs(out[c])
-        out[c] -= t.jitter * out[6 + c]
+        e[c] += e_derivative[c] + 2.0 * UNIT * abs(h[c])
+        h[c] -= t.jitter * derivative[c]
 
 
 @kernel
@@ -226,69 +228,70 @@ def norm_error(t, i):
 
 
 @kernel
-def _pencil_line_dd(t, i, out):
+def _pencil_line_dd(t, i, high, low, error):
     """x_i.Beta - t_i e_l of a pencil, times u.u: (s u.b+, s u.b-, -n u.u)."""
     sh, sl, es, nh, nl, en = pencil_dd(t, i)
     for c in range(2):
         d, d_lo, e = slope_dd(t, c)
-        out[c], out[3 + c] = dd_mul(sh, sl, d, d_lo)
-        out[6 + c] = abs(sh) * e + es * (abs(d) + e) + 4.0 * UNIT_DD * abs(out[c])
+        high[c], low[c] = dd_mul(sh, sl, d, d_lo)
+        error[c] = abs(sh) * e + es * (abs(d) + e) + 4.0 * UNIT_DD * abs(high[c])
     uu, uu_lo = 0.0, 0.0
     for j in range(t.data.rows.shape[1]):
         h, lo = t.maps.beta_hi[U, j], t.maps.beta_lo[U, j]
         ph, pl = dd_mul(h, lo, h, lo)
         uu, uu_lo = dd_add(uu, uu_lo, ph, pl)
     z, z_lo = dd_mul(nh, nl, uu, uu_lo)
-    out[2], out[5] = -z, -z_lo
-    out[8] = en * uu + 4.0 * abs(nh) * t.maps.eta_dd[U] * t.maps.length[U] + 8.0 * UNIT_DD * abs(z)
+    high[L], low[L] = -z, -z_lo
+    error[L] = en * uu + 4.0 * abs(nh) * t.maps.eta_dd[U] * t.maps.length[U] + 8.0 * UNIT_DD * abs(z)
 
 
 @kernel
-def _score_line_dd(t, i, out):
+def _score_line_dd(t, i, high, low, error):
     """x_i.Beta - t_i e_l."""
     tiny = t.data.columns.shape[0] * UNIT_DD
     for c in range(3):
-        out[c], out[3 + c] = dot_dd(t, i, c)
-        out[6 + c] = t.data.norm[i] * (t.maps.eta_dd[c] + tiny * t.maps.length[c])
+        high[c], low[c] = dot_dd(t, i, c)
+        error[c] = t.data.norm[i] * (t.maps.eta_dd[c] + tiny * t.maps.length[c])
     h, h_lo = target_dd(t, i)
-    out[2], out[5] = dd_add(out[2], out[5], -h, -h_lo)
-    out[8] += 4.0 * UNIT_DD
+    high[L], low[L] = dd_add(high[L], low[L], -h, -h_lo)
+    error[L] += 4.0 * UNIT_DD
 
 
 @kernel
-def line_dd(t, code, out):
-    """The line of a code in double-double: out[0:3] + out[3:6], with the error bounds out[6:9]."""
+def line_dd(t, code, high, low, error):
+    """The line of a code in double-double, with error bounds."""
     if code < 0:
         for c in range(3):
-            out[c], out[3 + c], out[6 + c] = t.lines.table[c, -1 - code], 0.0, 0.0
+            high[c], low[c], error[c] = t.lines.table[c, -1 - code], 0.0, 0.0
         return
     i = code >> 1
     k = t.factor.slot[i]
     flip = 1.0
     if k >= 0:
         for c in range(3):
-            out[c], out[3 + c] = t.maps.alpha_hi[c, k], t.maps.alpha_lo[c, k]
-            out[6 + c] = t.factor.rho[k] * t.maps.eta_dd[c]
+            high[c], low[c] = t.maps.alpha_hi[c, k], t.maps.alpha_lo[c, k]
+            error[c] = t.factor.rho[k] * t.maps.eta_dd[c]
         if code & 1 == 1:
             flip = -1.0
             c = t.data.axis[i]
             w, w_lo = weight_dd(t, i)
-            out[c], out[3 + c] = dd_add(-w, -w_lo, out[c], out[3 + c])
-            out[6 + c] += UNIT_DD * w
+            high[c], low[c] = dd_add(-w, -w_lo, high[c], low[c])
+            error[c] += UNIT_DD * w
     elif t.facet.n_margin == t.data.rank - 1:
-        _pencil_line_dd(t, i, out)
+        _pencil_line_dd(t, i, high, low, error)
     else:
-        _score_line_dd(t, i, out)
+        _score_line_dd(t, i, high, low, error)
     if k < 0 and t.state[i] != OUTSIDE:
         flip = -1.0
-    for c in range(6):
-        out[c] *= flip
+    for c in range(3):
+        high[c] *= flip
+        low[c] *= flip
 
 
 @kernel
 def line_derivative(t, code, out):
-    """Derivative by the jitter of the line of a code, scaled as ``line_dd``, into out[0:3] (after ``solve_derivatives``)."""
-    out[0], out[1], out[2] = 0.0, 0.0, 0.0
+    """Derivative by the jitter of the line of a code, scaled as ``line_dd`` (after ``solve_derivatives``)."""
+    out[:] = 0.0
     if code < 0:
         return
     i = code >> 1

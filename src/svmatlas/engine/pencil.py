@@ -24,9 +24,10 @@ from svmatlas.engine.zeros import UNKNOWN, is_spanned
 
 @kernel
 def _pencil_answered(t):
-    for n in range(t.answers.shape[0]):
-        if t.answers[n, 0] == ASK_PENCIL:
-            t.facet.pencil[0], t.facet.pencil[1] = t.answers[n, 1], t.answers[n, 2]
+    """Did exact arithmetic name the lines of the pencil? Then take them."""
+    for n in range(t.answers.size):
+        if t.answers[n].kind == ASK_PENCIL:
+            t.facet.pencil[0], t.facet.pencil[1] = t.answers[n].first, t.answers[n].second
             return True
     return False
 
@@ -50,12 +51,12 @@ def _is_flat(t):
 
 @kernel
 def _bound_listed(t, refined):
-    """For each listed point the interval of v_i - v0, v_i = n_i / s_i, and the side: 0 lower, 1 upper; into ``interval``.
+    """For each listed point the interval of v_i - v0, v_i = n_i / s_i, and the side: 0 lower, 1 upper; into ``bounds``.
 
     n_i, which is all jitter where the data are tied, is taken from doubles, from the anchor (v0 as there, else 0) or from
-    double-double. Where the side is not known (-1): n_i, the largest |s_i| and the error of n_i instead.
+    double-double. Where the side is not known (-1): n_i and s_i with their errors instead.
     """
-    state, axis, score, out, listed, norms = t.state, t.data.axis, t.lines.score, t.lines.interval, t.lines.listed, t.data.norm
+    state, axis, score, out, listed, norms = t.state, t.data.axis, t.lines.score, t.lines.bounds, t.lines.listed, t.data.norm
     tiny = (t.data.columns.shape[0] + 2) * UNIT
     anchor = t.facet.anchor_axis
     origin, shift = 0.0, 0.0
@@ -79,9 +80,10 @@ def _bound_listed(t, refined):
         if abs(s) > es:
             v = n / s
             error = (en + abs(v) * es) / (abs(s) - es) + 4.0 * UNIT * (abs(v) + abs(v0)) + e0
-            out[k, 0], out[k, 1], out[k, 2], out[k, 3] = v - v0 - error, v - v0 + error, 0.0, (0 if s > 0 else 1)
+            out.lower[k], out.upper[k], out.side[k] = v - v0 - error, v - v0 + error, (0 if s > 0 else 1)
         else:
-            out[k, 0], out[k, 1], out[k, 2], out[k, 3] = n, abs(s) + es, en, -1
+            out.side[k] = -1
+            out.slope[k], out.slope_error[k], out.rest[k], out.rest_error[k] = s, es, n, en
     return abs(origin) + shift
 
 
@@ -89,22 +91,22 @@ def _bound_listed(t, refined):
 def _narrow(t, refined):
     """Keep of the listed points those that can have the tightest bound on a side; returns how many for each, and unsure."""
     reach = _bound_listed(t, refined)
-    interval, listed, count = t.lines.interval, t.lines.listed, t.polygon.n_listed
+    bounds, listed, count = t.lines.bounds, t.lines.listed, t.polygon.n_listed
     lower, upper = -np.inf, np.inf
     for n in range(count):
-        if interval[n, 3] == 0:
-            lower = max(lower, interval[n, 0])
-        elif interval[n, 3] == 1:
-            upper = min(upper, interval[n, 1])
+        if bounds.side[n] == 0:
+            lower = max(lower, bounds.lower[n])
+        elif bounds.side[n] == 1:
+            upper = min(upper, bounds.upper[n])
     reach += max(abs(lower), abs(upper))
     n_lower, n_upper, n_unsure, kept = 0, 0, 0, 0
     for n in range(count):
-        lo, hi, en, side = interval[n, 0], interval[n, 1], interval[n, 2], interval[n, 3]
-        if side == 0 and not hi < lower:
+        side = bounds.side[n]
+        if side == 0 and not bounds.upper[n] < lower:
             n_lower += 1
-        elif side == 1 and not lo > upper:
+        elif side == 1 and not bounds.lower[n] > upper:
             n_upper += 1
-        elif side == -1 and not reach * hi < abs(lo) - en:
+        elif side == -1 and not _is_far_off(bounds, n, reach):
             n_unsure += 1
         else:
             continue
@@ -112,6 +114,12 @@ def _narrow(t, refined):
         kept += 1
     t.polygon.n_listed = kept
     return n_lower, n_upper, n_unsure
+
+
+@kernel
+def _is_far_off(bounds, n, reach):
+    """Is a listed line, whose side is not known, certainly not met while the pencil's number is at most ``reach`` in size?"""
+    return reach * (abs(bounds.slope[n]) + bounds.slope_error[n]) < abs(bounds.rest[n]) - bounds.rest_error[n]
 
 
 @kernel
@@ -243,28 +251,35 @@ BLOCK = 64
 
 
 @kernel
-def _tighter_dd(t, n, other, lower):
-    """Is the bound of one listed point tighter than that of another on the same side? 1, 0 or UNKNOWN."""
-    a, b = t.lines.interval_dd[n], t.lines.interval_dd[other]
-    x, _, error = minor_dd(a[3], a[4], b[3], b[4], a[0], a[1], b[0], b[1], a[5], b[5], a[2], b[2])
+def _tighter_dd(t, a, b, lower):
+    """Is the bound of listed point a tighter than that of b on the same side? 1, 0 or UNKNOWN."""
+    bounds = t.lines.bounds
+    rest, rest_low, rest_error = bounds.rest, bounds.rest_low, bounds.rest_error
+    s, s_low, s_error = bounds.slope, bounds.slope_low, bounds.slope_error
+    x, _, error = minor_dd(
+        rest[a], rest_low[a], rest[b], rest_low[b], s[a], s_low[a], s[b], s_low[b],
+        rest_error[a], rest_error[b], s_error[a], s_error[b],
+    )  # fmt: skip
     if not abs(x) > error:
         return UNKNOWN
     t.polygon.n_refined += 1
-    larger = (x > 0) == ((a[0] > 0) == (b[0] > 0))  # n_a / s_a - n_b / s_b has the sign of (n_a s_b - n_b s_a) s_a s_b
+    larger = (x > 0) == ((s[a] > 0) == (s[b] > 0))  # n_a / s_a - n_b / s_b has the sign of (n_a s_b - n_b s_a) s_a s_b
     return 1 if larger == lower else 0
 
 
 @kernel
 def _tightest_dd(t):
     """Choose among the listed points in double-double; False where that cannot be decided."""
-    best, bound, listed, count = t.facet.pencil, t.lines.interval_dd, t.lines.listed, t.polygon.n_listed
+    best, bounds, listed, count = t.facet.pencil, t.lines.bounds, t.lines.listed, t.polygon.n_listed
+    slope, slope_low, slope_error = bounds.slope, bounds.slope_low, bounds.slope_error
+    rest, rest_low, rest_error = bounds.rest, bounds.rest_low, bounds.rest_error
     best[0], best[1] = -1, -1  # places in the list, then codes
     if t.facet.refined != 1:
         return False
     for n in range(count):
-        bound[n, 0], bound[n, 1], bound[n, 2], bound[n, 3], bound[n, 4], bound[n, 5] = pencil_dd(t, listed[n] >> 1)
-        if abs(bound[n, 0]) > bound[n, 2]:  # its side is certain
-            side = 0 if (bound[n, 0] > 0) == (listed[n] & 1 == 0) else 1
+        slope[n], slope_low[n], slope_error[n], rest[n], rest_low[n], rest_error[n] = pencil_dd(t, listed[n] >> 1)
+        if abs(slope[n]) > slope_error[n]:  # its side is certain
+            side = 0 if (slope[n] > 0) == (listed[n] & 1 == 0) else 1
             tighter = 1 if best[side] < 0 else _tighter_dd(t, n, best[side], side == 0)
             if tighter == UNKNOWN:
                 return False
@@ -275,12 +290,11 @@ def _tightest_dd(t):
         if best[side] < 0:
             reach = np.inf
         else:
-            tight = bound[best[side]]
-            best[side] = listed[best[side]]
-            reach = max(reach, 1.01 * (abs(tight[3]) + tight[5]) / (abs(tight[0]) - tight[2]))
+            n = best[side]
+            best[side] = listed[n]
+            reach = max(reach, 1.01 * (abs(rest[n]) + rest_error[n]) / (abs(slope[n]) - slope_error[n]))
     for n in range(count):
-        s, es, r, er = bound[n, 0], bound[n, 2], bound[n, 3], bound[n, 5]
-        if not abs(s) > es and not reach * (abs(s) + es) < abs(r) - er:
+        if not abs(slope[n]) > slope_error[n] and not _is_far_off(bounds, n, reach):
             return False
     return True
 
@@ -326,7 +340,7 @@ def _reduce_pencil(t):
     flat = _is_flat(t)
     if flat == 1:
         return CLOSED
-    if t.facet.around == 1:
+    if t.facet.pencil_is_near == 1:
         _list_tight(t, t.near, t.facet.n_near)
     else:
         sign_points(t)
@@ -355,7 +369,7 @@ def _reduce_pencil(t):
 
 @kernel
 def _pencil_known(t, hints):
-    """Are both lines of the pencil among the known edges?"""
+    """Are both lines of the pencil among the known edges? Then take them."""
     first, second = NONE, NONE
     for n in range(2 * hints.size):
         k = code_of_hint(hints, n)
@@ -369,7 +383,10 @@ def _pencil_known(t, hints):
 
 @kernel
 def _has_known(t, hints):
-    """Are the score lines among the known edges those of the pencil? A corner that is known badly may be far from the ball."""
+    """Are all score lines among the known edges lines of the pencil found?
+
+    If not, it was chosen from too few points: a corner that is known badly may be far from the ball.
+    """
     for n in range(2 * hints.size):
         k = code_of_hint(hints, n)
         if k >= 0 and t.factor.slot[k >> 1] < 0 and k != t.facet.pencil[0] and k != t.facet.pencil[1]:
@@ -396,9 +413,9 @@ def _all_in_ball(t, hints):
 @kernel
 def is_near(t):
     """Are all points that the pencil was not chosen from certainly on their side at all corners?"""
-    for j in range(t.polygon.n_corners if t.facet.around == 1 else 0):
+    for j in range(t.polygon.n_corners if t.facet.pencil_is_near == 1 else 0):
         v = t.edges.corner[j]
-        per_norm, fixed = score_error(t, v)
+        per_norm, fixed = score_error(t, v, t.edges.corner_error[j])
         weights_at(t, v[0], v[1], v[2])
         if not is_in_ball(t, v[2], per_norm + fixed / t.shortest):
             return False
@@ -411,19 +428,19 @@ def find_pencil(t, hints, near):
 
     ``near``: ONLY_NEAR if it is enough to look among the points that are near the known corners, else ALL.
     """
-    if t.facet.reduced != t.facet.filled:
-        t.facet.around = 0
+    if t.facet.reduced != t.facet.serial:
+        t.facet.pencil_is_near = 0
         if not _pencil_known(t, hints):
             if near == ONLY_NEAR and not _pencil_answered(t):
-                t.facet.around = _all_in_ball(t, hints)
+                t.facet.pencil_is_near = _all_in_ball(t, hints)
             outcome = _reduce_pencil(t)
-            if t.facet.around == 1 and (outcome == ASKING or not _has_known(t, hints)):  # answers are to hold for all points
-                t.facet.around, t.polygon.n_asked = 0, 0
+            if t.facet.pencil_is_near == 1 and (outcome == ASKING or not _has_known(t, hints)):  # answers hold for all points
+                t.facet.pencil_is_near, t.polygon.n_asked = 0, 0
                 t.facet.pencil[0], t.facet.pencil[1] = -1, -1
                 outcome = _reduce_pencil(t)
             if outcome == ASKING:
                 return False
-        t.facet.reduced = t.facet.filled
+        t.facet.reduced = t.facet.serial
     for side in range(2):
         if t.facet.pencil[side] >= 0:
             tabulate_pencil(t, side)

@@ -18,6 +18,7 @@ from svmatlas.engine.clipping import (
     CLOSED,
     COARSE,
     clip,
+    copy_place,
     is_coarse,
     make_corner,
     store_corner,
@@ -43,8 +44,7 @@ def _start(t):
         t.edges.code[j] = -1 - j
         t.edges.checked[j], t.edges.hint[j] = 0, -1
         for c in range(3):
-            t.edges.corner[j, c] = t.region.corners[j, c]
-            t.edges.corner[j, 3 + c] = 0.0
+            t.edges.corner[j, c], t.edges.corner_error[j, c] = t.region.corners[j, c], 0.0
     t.polygon.n_corners = n
 
 
@@ -108,8 +108,8 @@ def _start_from(t, hints):
         a, b = path[j], path[j + 1 if j + 1 < n else 0]
         if a ^ b == 1 or max(a, b) < 0:  # two bounds that meet on an axis, or a corner of the region
             return False
-        corner = t.clipped.corner[j]
-        if make_corner(t, j, a, b) != way or not corner[3 + _top(corner)] < 0.5:  # of the largest entry, 1
+        turned, top = make_corner(t, j, a, b), _largest_entry(t.clipped.corner[j])
+        if turned != way or not t.clipped.corner_error[j, top] < 0.5:  # of the largest entry, 1
             return False
     if not closed and not (_is_within(t, n, n - 1) and (middle == 0 or _is_within(t, n, middle - 1))):
         return False
@@ -120,27 +120,28 @@ def _start_from(t, hints):
 @kernel
 def _is_within(t, n, j):
     """Is corner j of the new polygon, of n edges, certainly on the good side of all other edges, and within the region?"""
-    path, v = t.clipped.code, t.clipped.corner[j]
+    path, v, d = t.clipped.code, t.clipped.corner[j], t.clipped.corner_error[j]
     a, b = path[j], path[j + 1 if j + 1 < n else 0]
     for k in range(n + t.region.sides.shape[0]):
         code = path[k] if k < n else -1 - (k - n)
         if code == a or code == b:
             continue
         h0, h1, h2, e0, e1, e2 = line(t, code)
-        s, bound, _ = value_at_corner(h0, h1, h2, e0, e1, e2, v)
+        s, bound, _ = value_at_corner(h0, h1, h2, e0, e1, e2, v, d)
         if not s > bound:
             return False
     return True
 
 
 @kernel
-def _top(v):
+def _largest_entry(v):
     """Which of the entries of a corner is the largest."""
     return (P if v[0] >= v[2] else L) if v[0] >= v[1] else (Q if v[1] >= v[2] else L)
 
 
 @kernel
 def _is_edge(t, k):
+    """Is the line of code k an edge of the polygon?"""
     for j in range(t.polygon.n_corners):
         if t.edges.code[j] == k:
             return True
@@ -153,27 +154,28 @@ def _mark(t, hints):
     n = t.polygon.n_corners
     for j in range(n):
         a, b = t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0]
+        corner, error = t.edges.corner[j], t.edges.corner_error[j]
         for k in range(hints.size):
             if hints[k].first == a and hints[k].second == b:
                 t.edges.checked[j], t.edges.hint[j] = 1, k
-                if hints[k].number >= 0 and t.facet.refined == 0 and is_coarse(t.edges.corner[j]):
-                    t.edges.checked[j] = _take_over(t.known[hints[k].number], t.edges.corner[j])
+                if hints[k].number >= 0 and t.facet.refined == 0 and is_coarse(corner, error):
+                    t.edges.checked[j] = _take_over(t.known[hints[k].number], corner, error)
 
 
 @kernel
-def _take_over(known, corner):
+def _take_over(known, corner, error):
     """The same corner as another facet knows it, which is not coarse: TAKEN, if both know the same entries to be zero."""
     for c in range(3):
         if (known[c] == 0.0) != (corner[c] == 0.0):
             return 1
     for c in range(3):
-        corner[c], corner[3 + c] = known[c], COARSE * known[c]
+        corner[c], error[c] = known[c], COARSE * known[c]
     return TAKEN
 
 
 @kernel
 def _leans_on_others(t):
-    """Is the facet thin, so that it has to be told whether it is a tie, and not all of its corners its own?"""
+    """Is the facet thin, and is a corner of it taken from another facet? The tie test needs corners of its own."""
     for j in range(t.polygon.n_corners):
         if t.edges.checked[j] == TAKEN:
             return is_suspect(t.edges.corner, t.polygon.n_corners, THIN)
@@ -193,7 +195,7 @@ def _attempt(t, hints):
 
 @kernel
 def _attempt_with(t, hints, near):
-    """The same with the pencil chosen from all points, or those near the known corners."""
+    """Do so with a pencil that is chosen from ALL points, or from those ONLY_NEAR the known corners."""
     t.polygon.n_asked = 0
     if t.facet.n_margin == t.data.rank - 1 and not find_pencil(t, hints, near):
         return ASKING
@@ -226,52 +228,54 @@ def _attempt_with(t, hints, near):
 def has_coarse(t):
     """Is a corner of the polygon known too badly?"""
     for j in range(t.polygon.n_corners):
-        if is_coarse(t.edges.corner[j]):
+        if is_coarse(t.edges.corner[j], t.edges.corner_error[j]):
             return True
     return False
 
 
 @kernel
 def _sharpen(t):
-    """Coarse corners, and those of others, anew from the refined maps. What is zero stays so: it may be of a side cut off."""
+    """Compute coarse corners, and those taken from other facets, again from the refined maps.
+
+    An entry that is zero stays zero: it may come from a side that is cut off by now.
+    """
     n = t.polygon.n_corners
     for j in range(n):
-        old, new = t.edges.corner[j], t.clipped.corner[j]
-        if is_coarse(old) or t.edges.checked[j] == TAKEN:
+        if is_coarse(t.edges.corner[j], t.edges.corner_error[j]) or t.edges.checked[j] == TAKEN:
             make_corner(t, j, t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0])
             for c in range(3):
-                if old[c] != 0.0:
-                    old[c], old[3 + c] = new[c], new[3 + c]
+                if t.edges.corner[j, c] != 0.0:
+                    t.edges.corner[j, c], t.edges.corner_error[j, c] = t.clipped.corner[j, c], t.clipped.corner_error[j, c]
 
 
 @kernel
 def _sharpen_tied(t):
-    """Corners that are coarse even so, from what is left of their entries without coefficients of the jitter that are zero."""
+    """Compute corners that are still coarse from the powers of the jitter, without coefficients that are proven zero."""
     n = t.polygon.n_corners
     for j in range(n):
-        if is_coarse(t.edges.corner[j]) and solve_words(t):
+        if is_coarse(t.edges.corner[j], t.edges.corner_error[j]) and solve_words(t):
             _make_tied(t, j, t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0])
 
 
 @kernel
 def _make_tied(t, j, a, b):
-    """The same for corner j. What double-double knows better stays, if both agree on the largest entry."""
-    old, new = t.edges.corner[j], t.clipped.corner[j]
+    """Do so for corner j. Entries that double-double knows better stay, if both ways agree on the largest entry."""
+    old, old_error, new, new_error = t.edges.corner[j], t.edges.corner_error[j], t.clipped.corner[j], t.clipped.corner_error[j]
     enter_corner(t, a, b)
-    x, ex = entry_of_corner(t.modular.corner_parts, P)
-    y, ey = entry_of_corner(t.modular.corner_parts, Q)
-    z, ez = entry_of_corner(t.modular.corner_parts, L)
+    x, ex = entry_of_corner(t, P)
+    y, ey = entry_of_corner(t, Q)
+    z, ez = entry_of_corner(t, L)
     for c, e in ((P, ex), (Q, ey), (L, ez)):
         if e == 0.0 and old[c] != 0.0:  # a zero, but not one by structure
             return
-    store_corner(new, x, y, z, ex, ey, ez)
-    top = _top(new)
-    if not new[3 + top] < 0.5:  # of the largest entry, 1
+    store_corner(new, new_error, x, y, z, ex, ey, ez)
+    top = _largest_entry(new)
+    if not new_error[top] < 0.5:  # of the largest entry, 1
         return
-    mixed = _top(old) == top and new[3 + top] + old[3 + top] < 0.25 * COARSE
+    mixed = _largest_entry(old) == top and new_error[top] + old_error[top] < 0.25 * COARSE
     for c in range(3):
-        if not mixed or new[3 + c] * old[c] < old[3 + c] * new[c]:
-            old[c], old[3 + c] = new[c], new[3 + c]
+        if not mixed or new_error[c] * old[c] < old_error[c] * new[c]:
+            old[c], old_error[c] = new[c], new_error[c]
 
 
 @kernel
@@ -291,7 +295,7 @@ def close_facet(t, hints):
     if outcome != ASKING and (outcome != CLOSED or not (has_coarse(t) or _leans_on_others(t))):
         return outcome
     refine(t)
-    t.polygon.cross[0] = NO_CODE
+    t.polygon.crossed[0] = NO_CODE
     if outcome == ASKING:
         outcome = _attempt(t, hints)
     else:
@@ -309,9 +313,8 @@ def trace_facet(t, n):
     tabulate_margin(t)
     if t.facet.refined == 0:
         refine(t)
-    t.polygon.cross[0], t.polygon.n_corners = NO_CODE, n
+    t.polygon.crossed[0], t.polygon.n_corners = NO_CODE, n
     for j in range(n):
         make_corner(t, j, t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0])
-        for c in range(6):
-            t.edges.corner[j, c] = t.clipped.corner[j, c]
+        copy_place(t.clipped, j, t.edges, j)
     return t.facet.refined == 1

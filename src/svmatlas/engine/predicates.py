@@ -22,11 +22,12 @@ import numpy as np
 from svmatlas.engine.compiled import kernel
 from svmatlas.engine.doubledouble import UNIT, UNIT_DD, dd_add, dd_mul
 from svmatlas.engine.lines import anchored_line, is_anchored, line, line_dd
-from svmatlas.engine.workspace import L
+from svmatlas.engine.workspace import L, P, Q
 from svmatlas.engine.zeros import UNKNOWN, sign_of_jitter
 
 ASK_SIGN, ASK_PENCIL = np.arange(2)
-"""Questions: (ASK_SIGN, a, b, k), the sign above; (ASK_PENCIL, k, k, k), one for each candidate k of the tightest lines."""
+"""Kinds of questions: the sign above, of edges a and b and line k; the tightest lines of a pencil, with one question for each
+candidate. The one answer to the latter has the tightest lines in place of the edges."""
 
 TINY = 1e-300
 """In place of an entry of a corner that rounding made zero or negative: all costs are positive where they are not zero."""
@@ -34,8 +35,8 @@ TINY = 1e-300
 NO_CODE = -(2**40)
 """A code that no line has."""
 
-FIRST = np.int64(0)
-"""The first corner, or number (a NumPy integer: see the columns in workspace.py)."""
+FIRST, SECOND = np.arange(2)
+"""The first corner, line or number, and the second (NumPy integers: see the columns in workspace.py)."""
 
 
 @kernel
@@ -89,31 +90,38 @@ def minor_dd(ah, al, bh, bl, ch, cl, dh, dl, ea, eb, ec, ed):
 
 
 @kernel
+def cross_entry_dd(a, i, b, j, c):
+    """Entry c of the cross product of vector i of some in double-double and vector j of others, with its error."""
+    p, q = (c + 1) % 3, (c + 2) % 3
+    return minor_dd(
+        a.high[i, p], a.low[i, p], a.high[i, q], a.low[i, q], b.high[j, p], b.low[j, p], b.high[j, q], b.low[j, q],
+        a.error[i, p], a.error[i, q], b.error[j, p], b.error[j, q],
+    )  # fmt: skip
+
+
+@kernel
 def cross_dd(t, a, b):
     """h_a x h_b in double-double, turned into the triangle, into ``cross``, unless it is there already.
 
     Returns whether its direction is certain.
     """
-    v, x, y = t.lines.cross, t.lines.pair[0], t.lines.pair[1]
-    if t.polygon.cross[0] != a or t.polygon.cross[1] != b:
-        line_dd(t, a, x)
-        line_dd(t, b, y)
+    high, low, error, pair = t.lines.cross.high, t.lines.cross.low, t.lines.cross.error, t.lines.pair
+    if t.polygon.crossed[0] != a or t.polygon.crossed[1] != b:
+        line_dd(t, a, pair.high[0], pair.low[0], pair.error[0])
+        line_dd(t, b, pair.high[1], pair.low[1], pair.error[1])
         for c in range(3):
-            i, j = (c + 1) % 3, (c + 2) % 3
-            v[c], v[3 + c], v[6 + c] = minor_dd(
-                x[i], x[3 + i], x[j], x[3 + j], y[i], y[3 + i], y[j], y[3 + j], x[6 + i], x[6 + j], y[6 + i], y[6 + j]
-            )
+            high[c], low[c], error[c] = cross_entry_dd(pair, FIRST, pair, SECOND, c)
         if is_parallel(t, a) and is_parallel(t, b):
-            v[2], v[5], v[8] = 0.0, 0.0, 0.0
-        t.polygon.cross[0], t.polygon.cross[1] = a, b
+            high[L], low[L], error[L] = 0.0, 0.0, 0.0
+        t.polygon.crossed[0], t.polygon.crossed[1] = a, b
     top = 0
     for c in range(1, 3):
-        if abs(v[c]) > abs(v[top]):
+        if abs(high[c]) > abs(high[top]):
             top = c
-    if v[top] < 0.0:
-        for c in range(6):
-            v[c] = -v[c]
-    return abs(v[top]) > v[6 + top]
+    if high[top] < 0.0:
+        for c in range(3):
+            high[c], low[c] = -high[c], -low[c]
+    return abs(high[top]) > error[top]
 
 
 @kernel
@@ -123,20 +131,22 @@ def _sign_dd(t, k, a, b):
         return UNKNOWN
     if t.facet.refined == 1:
         sure = cross_dd(t, a, b)
-        v, h = t.lines.cross, t.lines.pair[0]
-        line_dd(t, k, h)
+        v, w, d = t.lines.cross.high, t.lines.cross.low, t.lines.cross.error
+        h, g, e = t.lines.pair.high[0], t.lines.pair.low[0], t.lines.pair.error[0]
+        line_dd(t, k, h, g, e)
         s, sl, bound = 0.0, 0.0, 0.0
         for c in range(3):
-            p, pl = dd_mul(v[c], v[3 + c], h[c], h[3 + c])
+            p, pl = dd_mul(v[c], w[c], h[c], g[c])
             s, sl = dd_add(s, sl, p, pl)
-            bound += abs(h[c]) * v[6 + c] + h[6 + c] * (abs(v[c]) + v[6 + c]) + 8.0 * UNIT_DD * abs(p)
+            bound += abs(h[c]) * d[c] + e[c] * (abs(v[c]) + d[c]) + 8.0 * UNIT_DD * abs(p)
         if sure and abs(s) > bound:
             t.polygon.n_refined += 1
             return 1 if s > 0 else -1
-    for n in range(t.answers.shape[0]):
-        row = t.answers[n]
-        if row[0] == ASK_SIGN and row[3] == k and ((row[1] == a and row[2] == b) or (row[1] == b and row[2] == a)):
-            return row[4]
+    for n in range(t.answers.size):
+        asked = t.answers[n]
+        edges = (asked.first == a and asked.second == b) or (asked.first == b and asked.second == a)
+        if asked.kind == ASK_SIGN and asked.line == k and edges:
+            return asked.answer
     return UNKNOWN
 
 
@@ -184,16 +194,16 @@ def _sign_anchored(t, k, a, b):
 def ask(t, question, a, b, k):
     """Put a question for exact arithmetic on the list."""
     n = t.polygon.n_asked
-    if n < t.lines.asked.shape[0]:
-        row = t.lines.asked[n]
-        row[0], row[1], row[2], row[3] = question, a, b, k
+    if n < t.lines.asked.size:
+        asked = t.lines.asked[n]
+        asked.kind, asked.first, asked.second, asked.line = question, a, b, k
         t.polygon.n_asked += 1
 
 
 @kernel
-def value_at_corner(h0, h1, h2, e0, e1, e2, v):
-    """Level 2: the value of a line at a corner, its error bound, and the size of its terms."""
-    v0, v1, v2, d0, d1, d2 = v[0], v[1], v[2], v[3], v[4], v[5]
+def value_at_corner(h0, h1, h2, e0, e1, e2, v, d):
+    """Level 2: the value of a line at a corner v with errors d, its error bound, and the size of its terms."""
+    v0, v1, v2, d0, d1, d2 = v[P], v[Q], v[L], d[P], d[Q], d[L]
     size = abs(h0) * v0 + abs(h1) * v1 + abs(h2) * v2
     bound = abs(h0) * d0 + e0 * (v0 + d0) + abs(h1) * d1 + e1 * (v1 + d1)
     bound += abs(h2) * d2 + e2 * (v2 + d2) + 4.0 * UNIT * size
@@ -207,7 +217,7 @@ def sign_at_corner(t, k, j):
     a, b = t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0]
     if k == a or k == b or _meet(t, k, a, b):
         return 0
-    if t.edges.corner[j, 2] > t.edges.corner[j, 5] and _is_strip(t, k, a, b):
+    if t.edges.corner[j, L] > t.edges.corner_error[j, L] and _is_strip(t, k, a, b):
         return 1
     sign = UNKNOWN
     if t.facet.n_margin < t.data.rank - 1 and is_anchored(t, k) and is_anchored(t, a) and is_anchored(t, b):

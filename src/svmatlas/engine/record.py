@@ -43,7 +43,7 @@ class _Counted(types.StructRef):
 
 def _counted_type(kind):
     """Of a record of a named tuple; other types stay."""
-    if not isinstance(kind, types.NamedTuple):
+    if not isinstance(kind, types.BaseNamedTuple):
         return types.unliteral(kind)
     return _Counted([(name, _counted_type(field)) for name, field in zip(kind.fields, kind.types, strict=True)])
 
@@ -51,7 +51,8 @@ def _counted_type(kind):
 def _make_counted(fields, memory):
     """Code that makes such a record: numba has no loop over the names of fields."""
     lines = [
-        f"    record.{name} = " + (f"nest(fields.{name}, memory)" if isinstance(kind, types.NamedTuple) else f"fields.{name}")
+        f"    record.{name} = "
+        + (f"nest(fields.{name}, memory)" if isinstance(kind, types.BaseNamedTuple) else f"fields.{name}")
         for name, kind in zip(fields.fields, fields.types, strict=True)
     ]
     code = "\n".join(["def make(fields, memory):", "    record = new(kind)", *lines, "    return record"])

@@ -15,7 +15,7 @@ from svmatlas.engine.facet import length_of_pull_derivative, solve_derivatives
 from svmatlas.engine.geometry import triple_product
 from svmatlas.engine.lines import is_anchored, line_dd, line_derivative, slope
 from svmatlas.engine.neighbourhood import is_in_ball
-from svmatlas.engine.predicates import minor_dd
+from svmatlas.engine.predicates import cross_entry_dd
 from svmatlas.engine.refinement import refine
 from svmatlas.engine.scores import cosines, weights_at
 from svmatlas.engine.workspace import L, P, Q, U
@@ -50,7 +50,7 @@ def is_crowded(t, j):
     v, n, wanted = t.edges.corner[j], t.polygon.n_corners, t.facet.n_margin
     for code in (t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0]):
         wanted += code >= 0 and t.factor.slot[code >> 1] < 0
-    per_norm, fixed = score_error(t, v)
+    per_norm, fixed = score_error(t, v, t.edges.corner_error[j])
     weights_at(t, v[0], v[1], v[2])
     if is_in_ball(t, v[2], per_norm + fixed / t.shortest):
         return _count_on_margin(t, t.near, t.facet.n_near, v[2], per_norm, fixed) > wanted
@@ -113,44 +113,40 @@ def is_suspect(corner, n, thin):
 
 
 @kernel
-def measure_corners(t, less):
-    """The corners of the same edges with that much less jitter, in double-double, into ``clipped``: hi and lo."""
-    n, lines, derivative = t.polygon.n_corners, t.lines.exact, t.lines.derivative
+def measure_corners(t, less, out):
+    """The corners of the same edges with that much less jitter, in double-double, without errors."""
+    n, lines, derivative = t.polygon.n_corners, t.lines.precise, t.lines.derivative
     for j in range(n):
-        h = lines[j]
-        line_dd(t, t.edges.code[j], h)
+        high, low = lines.high[j], lines.low[j]
+        line_dd(t, t.edges.code[j], high, low, lines.error[j])
         line_derivative(t, t.edges.code[j], derivative)
         for c in range(3):
-            h[c], h[3 + c] = dd_add(h[c], h[3 + c], -less * derivative[c], 0.0)
+            high[c], low[c] = dd_add(high[c], low[c], -less * derivative[c], 0.0)
     for j in range(n):
-        a, b, v = lines[j], lines[j + 1 if j + 1 < n else 0], t.clipped.corner[j]
-        top = 0.0
+        high, low, top = out.high[j], out.low[j], 0.0
         for c in range(3):
-            p, q = (c + 1) % 3, (c + 2) % 3
-            v[c], v[3 + c], _ = minor_dd(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
-            top = v[c] if abs(v[c]) > abs(top) else top
+            high[c], low[c], _ = cross_entry_dd(lines, j, lines, j + 1 if j + 1 < n else 0, c)
+            top = high[c] if abs(high[c]) > abs(top) else top
         for c in range(3):
-            v[c], v[3 + c] = dd_mul(v[c], v[3 + c], 1.0 / top, 0.0)
+            high[c], low[c] = dd_mul(high[c], low[c], 1.0 / top, 0.0)
 
 
 @kernel
-def _measure(t):
-    """Diameter (sine of an angle of homogeneous costs) and area of the polygon in ``clipped``, whichever corner is the first.
+def _measure(corners, n):
+    """Diameter (sine of an angle of homogeneous costs) and area of a polygon of n corners, whichever corner is the first.
 
     The area is that of the largest triangle of an edge and a corner: with less jitter edges may cross, and what a sum of
     triangles is then depends on where it begins.
     """
-    n, corner = t.polygon.n_corners, t.clipped.corner
     diameter, area = 0.0, 0.0
     for i in range(n):
         for j in range(n):
-            a, b, d = corner[i], corner[j], corner[j + 1 if j + 1 < n else 0]
+            after = j + 1 if j + 1 < n else 0
             square, det, det_lo = 0.0, 0.0, 0.0
             for c in range(3):
-                p, q = (c + 1) % 3, (c + 2) % 3
-                x, x_lo, _ = minor_dd(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
+                x, x_lo, _ = cross_entry_dd(corners, i, corners, j, c)
                 square += x * x
-                y, y_lo = dd_mul(x, x_lo, d[c], d[3 + c])
+                y, y_lo = dd_mul(x, x_lo, corners.high[after, c], corners.low[after, c])
                 det, det_lo = dd_add(det, det_lo, y, y_lo)
             diameter, area = max(diameter, np.sqrt(square)), max(area, abs(det))
     return diameter, area
@@ -222,10 +218,10 @@ def is_tie(t):
 def shrinks(t):
     """Does the polygon in hand, with refined maps, shrink with the jitter: 1 or 0, or UNKNOWN?"""
     solve_derivatives(t)
-    measure_corners(t, 0.0)
-    diameter, area = _measure(t)
-    measure_corners(t, 1.0 - TIE_SHRINK)
-    less, lesser = _measure(t)
+    measure_corners(t, 0.0, t.lines.ends)
+    diameter, area = _measure(t.lines.ends, t.polygon.n_corners)
+    measure_corners(t, 1.0 - TIE_SHRINK, t.lines.ends_less)
+    less, lesser = _measure(t.lines.ends_less, t.polygon.n_corners)
     if TIE_CLEAR * less <= TIE_LOSS * diameter:
         return 1
     if area < TIE_RESOLVED * _largest_term(t.edges.corner, t.polygon.n_corners):

@@ -18,11 +18,11 @@ from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.exact import ExactFacet, ExactProblem
 from svmatlas.engine.facet import dot, drift_of, length_of, solve_derivatives, take_up
 from svmatlas.engine.mesh import Split
-from svmatlas.engine.predicates import NO_CODE, cross_dd, minor_dd
+from svmatlas.engine.predicates import NO_CODE, cross_dd, cross_entry_dd
 from svmatlas.engine.refinement import dot_dd, refine
 from svmatlas.engine.scores import score_all, weights_at
 from svmatlas.engine.tie_test import THIN, measure_corners
-from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, Region, make_space, make_task
+from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, P, Q, Region, make_space, make_task
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -52,7 +52,7 @@ moves as well. Where rows are of very different size the jitter is less, and wha
 
 
 @kernel
-def _sharpen(task):
+def _refine_with_derivatives(task):
     """Maps in double-double and their derivatives by the jitter; False if the rows are too badly conditioned."""
     if task.facet.refined == 0:
         refine(task)
@@ -63,7 +63,7 @@ def _sharpen(task):
 @kernel
 def _remove_jitter(task):
     """The map of beta without jitter, in doubles; False if double-double does not know it."""
-    if not _sharpen(task):
+    if not _refine_with_derivatives(task):
         return False
     for c in range(3):
         for j in range(task.data.rows.shape[1]):
@@ -203,18 +203,19 @@ def is_short(a, b):
 
 
 @kernel
-def _cross_of(a, b, c):
+def _cross_of(a, i, b, j, c):
     """Size of entry c of the cross product of two corners, in double-double, and that of its terms."""
     p, q = (c + 1) % 3, (c + 2) % 3
-    d, _, _ = minor_dd(a[p], a[3 + p], a[q], a[3 + q], b[p], b[3 + p], b[q], b[3 + q], 0.0, 0.0, 0.0, 0.0)
-    return abs(d), abs(a[p] * b[q]) + abs(a[q] * b[p])
+    d, _, _ = cross_entry_dd(a, i, b, j, c)
+    return abs(d), abs(a.high[i, p] * b.high[j, q]) + abs(a.high[i, q] * b.high[j, p])
 
 
 @kernel
 def _are_zero(old, new, i, p, q):
     """Are entries p and q of corner i zero without jitter? One may be of second order in it, so that rounding is left."""
-    least = ROUNDING * max(abs(old[i, p]), abs(old[i, q]))
-    return abs(new[i, p]) <= max(TIED * abs(old[i, p]), least) and abs(new[i, q]) <= max(TIED * abs(old[i, q]), least)
+    x, y = abs(old.high[i, p]), abs(old.high[i, q])
+    least = ROUNDING * max(x, y)
+    return abs(new.high[i, p]) <= max(TIED * x, least) and abs(new.high[i, q]) <= max(TIED * y, least)
 
 
 @kernel
@@ -224,28 +225,29 @@ def _has_no_length(old, new, i, j, nothing):
         p, q = (c + 1) % 3, (c + 2) % 3
         if _are_zero(old, new, i, p, q) and _are_zero(old, new, j, p, q):  # both are in the corner of the triangle there
             return True
-        left, size = _cross_of(new[i], new[j], c)
-        moved = _cross_of(old[i], new[i], c)[0] + _cross_of(old[j], new[j], c)[0]
+        left, size = _cross_of(new, i, new, j, c)
+        moved = _cross_of(old, i, new, i, c)[0] + _cross_of(old, j, new, j, c)[0]
         if left > TIED * moved + ROUNDING * size + nothing:
             return False
     return True
 
 
 @kernel
-def _measure(task, less, vertices, corner, first, out):
+def _corners_with_less(task, less, vertices, corner, first, out):
     """The corners with that much less jitter; zeros by structure are zeros."""
-    measure_corners(task, less)
+    measure_corners(task, less, out)
     for j in range(task.polygon.n_corners):
         v = vertices[corner[first + j]]
-        for c in range(6):
-            out[j, c] = task.clipped.corner[j, c] if v[c % 3] > 0.0 else 0.0
+        for c in range(3):
+            if not v[c] > 0.0:
+                out.high[j, c], out.low[j, c] = 0.0, 0.0
 
 
 @entry_noalloc
 def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at, corner, code, short):
     """Leave of the short edges of some pieces those without length."""
     task = make_task(data, region, space)
-    moves, old, new, jitter = states.shape[1], task.edges.corner, task.clipped.corner, 0.0
+    moves, old, new, jitter = states.shape[1], task.lines.ends, task.lines.ends_less, 0.0
     for i in range(data.target_jitter.size):
         jitter = max(jitter, abs(data.target_jitter[i]))
     for f in range(pieces.size):
@@ -254,10 +256,10 @@ def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at
         task.polygon.n_corners = n
         for j in range(n):
             task.edges.code[j] = code[first + j]
-        known = _sharpen(task)
+        known = _refine_with_derivatives(task)
         if known:
-            _measure(task, 0.0, vertices, corner, first, old)
-            _measure(task, 1.0 - LESS, vertices, corner, first, new)
+            _corners_with_less(task, 0.0, vertices, corner, first, old)
+            _corners_with_less(task, 1.0 - LESS, vertices, corner, first, new)
         for j in range(n):
             if short[first + j]:
                 short[first + j] = known and _has_no_length(old, new, j - 1 if j > 0 else n - 1, j, NOTHING * jitter)
@@ -282,16 +284,16 @@ def _find_all_corners(data, region, space, drift, states, codes, corners):
     task = make_task(data, region, space)
     task.jitter = 0.0
     moves = states.shape[1]
-    v = task.lines.cross
+    v, error = task.lines.cross.high, task.lines.cross.error
     for n in range(states.shape[0]):
         moves = take_up(task, states, n, n - 1, drift, moves)
         if task.facet.refined == 0:
             refine(task)
-        task.polygon.cross[0] = NO_CODE
+        task.polygon.crossed[0] = NO_CODE
         if task.facet.refined != 1 or not cross_dd(task, codes[n, 0], codes[n, 1]):
             continue
-        top = max(v[0], v[1], v[2])
-        near, corner = max(v[6], v[7], v[8]) < ROUNDING * top, corners[n]
+        top = max(v[P], v[Q], v[L])
+        near, corner = max(error[P], error[Q], error[L]) < ROUNDING * top, corners[n]
         for c in range(3):
             near = near and abs(v[c] / top - corner[c] / max(corner[0], corner[1], corner[2])) < NEAR
         for c in range(3 if near else 0):  # zeros by structure are zeros

@@ -43,6 +43,7 @@ from svmatlas.engine.workspace import (
     INSIDE,
     MARGIN,
     OUTSIDE,
+    QUESTION,
     Data,
     Floats,
     Int32,
@@ -84,9 +85,9 @@ def impossible(data: Data, what: str) -> Exception:
     return EngineError(what)
 
 
-def more_answers(answers: Ints, new: Ints) -> Ints:
+def more_answers(answers: npt.NDArray[np.void], new: npt.NDArray[np.void]) -> npt.NDArray[np.void]:
     """All that exact arithmetic answered for one facet. Some of it must be new, or the facet would ask for ever."""
-    if (new[:, None] == answers).all(axis=2).any(axis=1).all():
+    if (new[:, None] == answers).any(axis=1).all():
         raise EngineError("a facet asks for nothing that it was not told")
     return np.concatenate([answers, new])
 
@@ -227,7 +228,7 @@ class _Work:
         self.arena.counts[0].layered = max_facets < np.inf  # these are the first facets then
         self.arena.plateau[:] = engine.plateaus & (max_facets == np.inf)
         self.hints = np.empty(CROWD, HINT)
-        self.answers, self.asked = np.empty((0, 5), dtype=np.intp), -1  # all answers, and the facet that they are for
+        self.answers, self.asked = np.empty(0, QUESTION), -1  # all answers, and the facet that they are for
         self.pace = Pace(engine.pace, CHUNK)
         self.sharpened: list[tuple[int, Floats]] = []  # closed facets with corners from exact arithmetic
         self.n_sharp = 0  # all closed facets up to this one are known well
@@ -272,15 +273,13 @@ class _Work:
     def _ask(self) -> None:
         """Answer the questions about the facet in hand by exact arithmetic."""
         f, asked = int(self.arena.counts[0].in_hand), self.space.lines.asked[: self.space.polygon[0].n_asked]
-        questions = asked.copy()
-        questions[:, 1:] = _rename(asked[:, 1:], self.which)
+        questions = _rename_asked(asked, self.which)
         problem = self.engine.exact_in(self.region, self.limit)
         new = answer(problem, self._full_state(self.arena.state[self.arena.partition_row[f]]), questions)
-        self.engine.n_exact += asked.shape[0]
+        self.engine.n_exact += asked.size
         place = np.full(self.start.size, -1)
         place[self.which] = np.arange(self.which.size)
-        new[:, 1:4] = _rename(new[:, 1:4], place)
-        self.answers, self.asked = more_answers(self.answers, new), f
+        self.answers, self.asked = more_answers(self.answers, _rename_asked(new, place)), f
 
     def _sharpen(self) -> None:
         """Corners of closed facets that double-double does not know well, from exact arithmetic.
@@ -392,4 +391,12 @@ def _rename(codes: npt.NDArray[np.signedinteger], points: npt.NDArray[np.signedi
     named = codes.copy()
     event = codes >= 0
     named[event] = 2 * points[codes[event] >> 1] + (codes[event] & 1)
+    return named
+
+
+def _rename_asked(asked: npt.NDArray[np.void], points: npt.NDArray[np.signedinteger]) -> npt.NDArray[np.void]:
+    """Questions about codes of points by other numbers."""
+    named = asked.copy()
+    for name in ("first", "second", "line"):
+        named[name] = _rename(asked[name], points)
     return named

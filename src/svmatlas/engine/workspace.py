@@ -1,4 +1,11 @@
-"""The records of the engine: the data and the region as kernels read them, and the facet in hand with its workspaces."""
+"""The records of the engine: the data and the region as kernels read them, and the facet in hand with its workspaces.
+
+Lines and corners are vectors with three entries, in the columns P, Q, L. Columns are the last axis of an array: entry c of
+corner j is ``edges.corner[j, c]``. What else is known of a vector is in another array of the same shape, with its own name:
+``edges.corner_error[j, c]`` bounds the error of that entry. A vector in double-double is ``high`` and ``low``, with ``error``.
+A vector that is a polynomial in the jitter has one more axis, before the columns: the power of the jitter. Only where a loop
+goes over all lines, or all points, columns come first: ``lines.table``, ``lines.score``.
+"""
 
 from __future__ import annotations
 
@@ -42,16 +49,16 @@ FACET = np.dtype(
             ("refined", np.int64),  # are the maps in double-double? 0 not yet, 1 yes, -1 they cannot be
             ("n_pull", np.int64, 2),  # |I+| and |I-|
             ("pencil", np.int64, 2),  # codes of the two lines of the pencil that can be edges, -1 for none
-            ("filled", np.int64),  # number of the facet, see fill_score
+            ("serial", np.int64),  # number of the facet in hand: the next has one more. What follows from a facet bears it
             ("anchor_axis", np.int64),  # P or Q if M is all of that class (see Anchored facets), else -1
-            ("signed", np.int64),  # as filled if the signs of all points are known, see sign_points
-            ("reduced", np.int64),  # as filled if the lines of the pencil are known
+            ("signed", np.int64),  # serial of the facet that ``sign`` of all points is of (sign_points)
+            ("reduced", np.int64),  # serial of the facet that the lines of the pencil are of
             ("kept", np.int64),  # columns of the factor that are those of the first points of M
-            ("in_ball", np.int64),  # are only the near points to be looked at, while weights are in the ball?
-            ("n_near", np.int64),  # number of these points
-            ("around", np.int64),  # was the pencil chosen from these?
-            ("solved", np.int64),  # as filled if ``modular`` is of this facet, minus that if it cannot be
-            ("derived", np.int64),  # as filled if the derivatives by the jitter are of this facet
+            ("in_ball", np.int64),  # are the near points enough, while weights are in the ball?
+            ("n_near", np.int64),  # number of near points
+            ("pencil_is_near", np.int64),  # was the pencil chosen from the near points only?
+            ("solved", np.int64),  # serial of the facet that ``modular`` is of; minus that if it could not be solved
+            ("derived", np.int64),  # serial of the facet that the derivatives by the jitter are of
         ],
     )
 )
@@ -66,8 +73,10 @@ POLYGON = np.dtype(
             ("n_asked", np.int64),  # questions for exact arithmetic
             ("n_refined", np.int64),  # predicates that double-double decided
             ("n_zero", np.int64),  # zeros that were proven modulo a prime
-            ("cross", np.int64, 2),  # two codes, whose corner is in ``lines.cross``
-            ("entered", np.int64, 4),  # two codes, ``filled``, and the sign of the corner in ``modular.corner_parts``
+            ("crossed", np.int64, 2),  # two codes, whose corner is in ``lines.cross``
+            ("entered", np.int64, 2),  # two codes, whose corner is in ``modular``,
+            ("entered_facet", np.int64),  # the serial of the facet that they are lines of,
+            ("entered_turn", np.int64),  # and the sign of that corner, 0 if it is not certain
         ],
     )
 )
@@ -75,6 +84,9 @@ POLYGON = np.dtype(
 
 HINT = np.dtype((np.record, [(name, np.int64) for name in ("first", "second", "number")]))
 """A known corner: the codes of its edges, in order; its place in ``Task.known``, or -1. If both codes are one: an edge."""
+
+QUESTION = np.dtype((np.record, [(name, np.int64) for name in ("kind", "first", "second", "line", "answer")]))
+"""A question for exact arithmetic, and its answer (predicates.py): its kind, the codes of two edges, and that of a line."""
 
 FacetRecord = npt.NDArray[np.void]
 PolygonRecord = npt.NDArray[np.void]
@@ -152,23 +164,47 @@ class Maps(NamedTuple):
     target_residual: Floats
 
 
+class DoubleDoubles(NamedTuple):
+    """Vectors in double-double, high + low, with error bounds: (n, 3), or (3,) for a single one."""
+
+    high: Floats
+    low: Floats
+    error: Floats
+
+
+class Bounds(NamedTuple):
+    """What the listed lines of a pencil say of its one number (pencil.py)."""
+
+    side: Ints  # (cap,) 0 for a bound from below, 1 from above, -1 if it is not known which
+    lower: Floats  # the bound is between these
+    upper: Floats
+    slope: Floats  # s_i of the line, with low word and error,
+    slope_low: Floats
+    slope_error: Floats
+    rest: Floats  # and n_i
+    rest_low: Floats
+    rest_error: Floats
+
+
 class Lines(NamedTuple):
     """Lines of the facet, and their values at one corner."""
 
-    table: Floats  # (6, n_sides + 2 d + 2) lines with error bounds: sides, those of M, two of the pencil
+    table: Floats  # (3, n_sides + 2 d + 2) lines: sides, those of M, two of the pencil
+    table_error: Floats  # their error bounds
     surplus: Floats  # by how much each of these exceeds its error bound at a corner
     score: Floats  # (3, N) score lines, see fill_score
-    stamp: Ints  # (N,) number of the facet that a score line is of
+    stamp: Ints  # (N,) serial of the facet that a score line is of
     at_corner: Floats  # (N,) scores at one corner
     tied: Floats  # (N,) the same without what is common to tied points
-    exact: Floats  # (cap, 9) lines of the polygon in double-double, with error bounds
-    cross: Floats  # (9,) a corner in double-double
-    pair: Floats  # (2, 9) the two lines that meet there
-    interval: Floats  # (cap, 4) bounds of lines of the pencil
-    interval_dd: Floats  # (cap, 6) what ``pencil_dd`` says of them
+    precise: DoubleDoubles  # lines of the polygon,
+    ends: DoubleDoubles  # its corners,
+    ends_less: DoubleDoubles  # and these with less jitter
+    cross: DoubleDoubles  # one corner,
+    pair: DoubleDoubles  # and the two lines that meet there
+    bounds: Bounds
     derivative: Floats  # (3,) of one line by the jitter
     listed: Ints  # codes to be looked at again
-    asked: Ints  # (n, 4) questions for exact arithmetic
+    asked: npt.NDArray[np.void]  # of QUESTION
     no_hints: npt.NDArray[np.void]  # (0,) of HINT
 
 
@@ -206,7 +242,8 @@ class Edges(NamedTuple):
     checked: Ints  # does corner j satisfy all lines?
     sign: Ints  # of a line at corner j
     hint: Ints  # which of the known corners it is, or -1
-    corner: Floats  # (cap, 6) corner j between edges j and j + 1, and its error bounds
+    corner: Floats  # (cap, 3) corner j between edges j and j + 1
+    corner_error: Floats
 
 
 class Modular(NamedTuple):
@@ -215,16 +252,19 @@ class Modular(NamedTuple):
     rows: Words  # (N, d + 1) rows, and whether they are known; without rows nothing is found modulo the prime
     summed: npt.NDArray[np.int8]  # (N,) a partition,
     sums: Words  # (2, 2, d) and its pulls
-    system: Words  # (d, d + 6) equations
+    system: Words  # (d, d) equations
+    right: Words  # (d, 2, 3) their right sides
     alpha: Words  # (2, 3, d) A
     beta: Words  # (2, 3, d) Beta
-    lines: Words  # (cap, 6) lines of the polygon
+    lines: Words  # (cap, 2, 3) lines of the polygon
     ends: Words  # (cap, 3) its corners without jitter
-    end: Words  # (9,) room for one of these
-    corner: Words  # (9,) one corner
-    pair: Words  # (2, 6) the two lines that meet there
-    pair_parts: Floats  # (2, 12) the same in doubles: without jitter, errors, derivatives by the jitter, errors
-    corner_parts: Floats  # (18,) and their corner by powers of the jitter, errors
+    end: Words  # (3, 3) room for one of these
+    corner: Words  # (3, 3) one corner
+    pair: Words  # (2, 2, 3) the two lines that meet there
+    pair_value: Floats  # (2, 2, 3) the same in doubles
+    pair_error: Floats
+    corner_value: Floats  # (3, 3) and their corner
+    corner_error: Floats
     weights: Words  # (d,) weights at this corner without jitter
     echelon: Words  # (d, d) room for zero tests (mersenne.py),
     pivot: Ints  # (d,)
@@ -261,7 +301,7 @@ class Task(NamedTuple):
     jitter: float  # factor of the jitter: 1 for decisions, 0 for solutions
     pull: Pull
     drift: float  # bound on the error of the pulls
-    answers: Ints  # (n, 5) questions with their exact answers (predicates.py)
+    answers: npt.NDArray[np.void]  # of QUESTION, with answers
     known: Floats  # (n, 3) corners of other facets, none of them coarse (polygon.py)
     shortest: float
     n_near_wanted: int
@@ -334,27 +374,29 @@ def _maps(d: int) -> Maps:
 def _lines(n: int, d: int, n_sides: int, cap: int) -> Lines:
     size = n_sides + 2 * d + 2
     return Lines(
-        table=np.zeros((6, size)),
+        table=np.zeros((3, size)),
+        table_error=np.zeros((3, size)),
         surplus=np.zeros(size),
         score=np.zeros((3, n)),
         stamp=np.full(n, -1, np.int64),
         at_corner=np.zeros(n),
         tied=np.zeros(n),
-        exact=np.zeros((cap, 9)),
-        cross=np.zeros(9),
-        pair=np.zeros((2, 9)),
-        interval=np.zeros((cap, 4)),
-        interval_dd=np.zeros((cap, 6)),
+        precise=DoubleDoubles(*np.zeros((3, cap, 3))),
+        ends=DoubleDoubles(*np.zeros((3, cap, 3))),
+        ends_less=DoubleDoubles(*np.zeros((3, cap, 3))),
+        cross=DoubleDoubles(*np.zeros((3, 3))),
+        pair=DoubleDoubles(*np.zeros((3, 2, 3))),
+        bounds=Bounds(np.zeros(cap, np.int64), *np.zeros((8, cap))),
         derivative=np.zeros(3),
         listed=np.zeros(2 * cap, np.int64),
-        asked=np.zeros((2 * cap, 4), np.int64),
+        asked=np.zeros(2 * cap, QUESTION),
         no_hints=np.zeros(0, HINT),
     )
 
 
 def _edges(cap: int) -> Edges:
     code, checked, sign, hint = np.zeros((4, cap), np.int64)
-    return Edges(code, checked, sign, hint, np.zeros((cap, 6)))
+    return Edges(code, checked, sign, hint, *np.zeros((2, cap, 3)))
 
 
 def _modular(n_rows: int, n: int, d: int, cap: int) -> Modular:
@@ -363,16 +405,19 @@ def _modular(n_rows: int, n: int, d: int, cap: int) -> Modular:
         rows=np.zeros((n_rows, d + 1), words),
         summed=np.full(n, OUTSIDE, np.int8),
         sums=np.zeros((2, 2, d), words),
-        system=np.zeros((d, d + 6), words),
+        system=np.zeros((d, d), words),
+        right=np.zeros((d, 2, 3), words),
         alpha=np.zeros((2, 3, d), words),
         beta=np.zeros((2, 3, d), words),
-        lines=np.zeros((cap, 6), words),
+        lines=np.zeros((cap, 2, 3), words),
         ends=np.zeros((cap, 3), words),
-        end=np.zeros(9, words),
-        corner=np.zeros(9, words),
-        pair=np.zeros((2, 6), words),
-        pair_parts=np.zeros((2, 12)),
-        corner_parts=np.zeros(18),
+        end=np.zeros((3, 3), words),
+        corner=np.zeros((3, 3), words),
+        pair=np.zeros((2, 2, 3), words),
+        pair_value=np.zeros((2, 2, 3)),
+        pair_error=np.zeros((2, 2, 3)),
+        corner_value=np.zeros((3, 3)),
+        corner_error=np.zeros((3, 3)),
         weights=np.zeros(d, words),
         echelon=np.zeros((d, d), words),
         pivot=np.zeros(d, np.int64),
@@ -420,7 +465,7 @@ def make_task(data, region, space):
     """A Task over given workspaces."""
     for j in range(region.sides.shape[0]):
         for c in range(3):
-            space.lines.table[c, j], space.lines.table[3 + c, j] = region.sides[j, c], 0.0
+            space.lines.table[c, j], space.lines.table_error[c, j] = region.sides[j, c], 0.0
     fields = Task(
         data=data,
         region=region,

@@ -8,7 +8,7 @@ are tied, D_0 is zero, and the jitter decides. Doubles never prove that, and int
     A = (X_M X_M')^-1 [-X_M b+, -X_M b-, t_M],    Beta = [b+, b-, 0] + X_M' A.
 
 What is left without the coefficients that are zero takes no more than doubles: the jitter is not mixed with the data.
-Words of lines are (6,): the line without jitter, then its derivative. Those of corners are (9,).
+Lines are (2, 3), by powers of the jitter and columns: the line without jitter, then its derivative. Corners are (3, 3).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from svmatlas.engine.compiled import entry, kernel
 from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.facet import length_of
-from svmatlas.engine.lines import line_parts
+from svmatlas.engine.lines import line_powers
 from svmatlas.engine.mersenne import (
     ONE,
     ZERO,
@@ -103,15 +103,15 @@ def _fill_system(t, m):
         x, row = t.modular.rows[i, :d], t.modular.system[:, k]
         for j in range(k + 1):
             row[j] = dot(x, t.modular.rows[t.factor.member[j]])
-        row = t.modular.system[k]
+        right = t.modular.right[k]
         for e in range(2):
             for c in range(2):
-                row[m + 3 * e + c] = minus(dot(x, t.modular.sums[e, c]))
-        row[m + L], row[m + 3 + L] = ONE, residue(t.data.target_jitter[i])
+                right[e, c] = minus(dot(x, t.modular.sums[e, c]))
+        right[0, L], right[1, L] = ONE, residue(t.data.target_jitter[i])
 
 
 @kernel
-def _eliminate(a, m):
+def _eliminate(a, right, m):
     """Bring m symmetric equations to triangular form, without division; False if they are singular."""
     for k in range(m):
         pivot = a[k, k]
@@ -119,13 +119,16 @@ def _eliminate(a, m):
             return False
         for i in range(k + 1, m):
             factor = minus(a[k, i])
-            for j in range(i, m + 6):
+            for j in range(i, m):
                 a[i, j] = sum_of_two(pivot, a[i, j], factor, a[k, j])
+            for e in range(2):
+                for c in range(3):
+                    right[i, e, c] = sum_of_two(pivot, right[i, e, c], factor, right[k, e, c])
     return True
 
 
 @kernel
-def _substitute(a, m, alpha):
+def _substitute(a, right, m, alpha):
     """Solve the triangular equations; the inverses of all pivots are made of one."""
     product = ONE
     for k in range(m):  # below the diagonal: the products of pivots
@@ -137,7 +140,7 @@ def _substitute(a, m, alpha):
         rest = times(rest, a[k, k])
         for e in range(2):
             for c in range(3):
-                total = a[k, m + 3 * e + c]
+                total = right[k, e, c]
                 for j in range(k + 1, m):
                     total = plus_times(total, minus(a[k, j]), alpha[e, c, j])
                 alpha[e, c, k] = times(factor, total)
@@ -165,9 +168,9 @@ def _solve(t):
         return False
     _follow_sums(t)
     _fill_system(t, m)
-    if not _eliminate(t.modular.system, m):
+    if not _eliminate(t.modular.system, t.modular.right, m):
         return False
-    _substitute(t.modular.system, m, t.modular.alpha)
+    _substitute(t.modular.system, t.modular.right, m, t.modular.alpha)
     _add_margin(t, m)
     return True
 
@@ -175,8 +178,8 @@ def _solve(t):
 @kernel
 def solve_words(t):
     """The maps modulo the prime, once for a facet whose points are gathered; False if they cannot be known."""
-    if abs(t.facet.solved) != t.facet.filled:
-        t.facet.solved = t.facet.filled if _solve(t) else -t.facet.filled
+    if abs(t.facet.solved) != t.facet.serial:
+        t.facet.solved = t.facet.serial if _solve(t) else -t.facet.serial
     return t.facet.solved > 0
 
 
@@ -198,7 +201,7 @@ def line_words(t, code, out):
     """The line of a code."""
     if code < 0:
         for c in range(3):
-            out[c], out[3 + c] = residue(t.region.sides[-1 - code, c]), ZERO
+            out[0, c], out[1, c] = residue(t.region.sides[-1 - code, c]), ZERO
         return
     i = code >> 1
     k = t.factor.slot[i]
@@ -206,13 +209,13 @@ def line_words(t, code, out):
         _make_row(t, i)
     for e in range(2):
         for c in range(3):
-            out[3 * e + c] = t.modular.alpha[e, c, k] if k >= 0 else dot(t.modular.beta[e, c], t.modular.rows[i])
+            out[e, c] = t.modular.alpha[e, c, k] if k >= 0 else dot(t.modular.beta[e, c], t.modular.rows[i])
     if k < 0:
-        out[L], out[3 + L] = plus(out[L], minus(ONE)), plus(out[3 + L], residue(-t.data.target_jitter[i]))
+        out[0, L], out[1, L] = plus(out[0, L], minus(ONE)), plus(out[1, L], residue(-t.data.target_jitter[i]))
     elif code & 1:
+        c = t.data.axis[i]
         for e in range(2):
-            place = 3 * e + t.data.axis[i]
-            out[place] = plus(out[place], residue(-(t.data.weight_jitter[i] if e else t.data.weight[i])))
+            out[e, c] = plus(out[e, c], residue(-(t.data.weight_jitter[i] if e else t.data.weight[i])))
 
 
 @kernel
@@ -229,14 +232,14 @@ def corner_words(a, b, out):
     out[:] = ZERO
     for e in range(2):
         for f in range(2):
-            _add_cross(a[3 * e : 3 * e + 3], b[3 * f : 3 * f + 3], out[3 * (e + f) : 3 * (e + f) + 3])
+            _add_cross(a[e], b[f], out[e + f])
 
 
 @kernel
 def power_of_entry(corner, c):
     """First power of the jitter that an entry of a corner has; NO_POWER for none."""
     for e in range(3):
-        if corner[3 * e + c] != ZERO:
+        if corner[e, c] != ZERO:
             return e
     return NO_POWER
 
@@ -249,7 +252,7 @@ def power_of_sign(corner, line):
         for e in range(2):
             if 0 <= power - e <= 2:
                 for c in range(3):
-                    total = plus_times(total, corner[3 * (power - e) + c], line[3 * e + c])
+                    total = plus_times(total, corner[power - e, c], line[e, c])
         if total != ZERO:
             return power
     return NO_POWER
@@ -271,14 +274,14 @@ def _fill_ends(t, n):
         if first == NO_POWER:
             return False
         for c in range(3):
-            t.modular.ends[j, c] = corner[3 * first + c]
+            t.modular.ends[j, c] = corner[first, c]
     return True
 
 
 @kernel
 def vanishes(t):
     """Has the polygon in hand no area where the jitter goes to zero? Then the facet is a tie. False if that is not proven."""
-    n, join = t.polygon.n_corners, t.modular.end[:3]
+    n, join = t.polygon.n_corners, t.modular.end[0]
     if not (solve_words(t) and _fill_ends(t, n)):
         return False
     join[:] = ZERO
@@ -295,14 +298,14 @@ def vanishes(t):
 
 
 @kernel
-def _coefficient(parts, c, power):
-    """Coefficient of a power of the jitter in an entry of the corner of the first two lines, and its error."""
+def _coefficient(pair, pair_error, c, power):
+    """Coefficient of a power of the jitter in an entry of the corner of a pair of lines, and its error."""
     i, j, s, error = (c + 1) % 3, (c + 2) % 3, 0.0, 0.0
     for e in range(max(0, power - 1), min(power, 1) + 1):
-        a, b = parts[0, 6 * e :], parts[1, 6 * (power - e) :]
+        a, d, b, f = pair[0, e], pair_error[0, e], pair[1, power - e], pair_error[1, power - e]
         s += a[i] * b[j] - a[j] * b[i]
-        error += abs(a[i]) * b[3 + j] + a[3 + i] * (abs(b[j]) + b[3 + j]) + abs(a[j]) * b[3 + i]
-        error += a[3 + j] * (abs(b[i]) + b[3 + i]) + ROUNDINGS * UNIT * (abs(a[i] * b[j]) + abs(a[j] * b[i]))
+        error += abs(a[i]) * f[j] + d[i] * (abs(b[j]) + f[j]) + abs(a[j]) * f[i]
+        error += d[j] * (abs(b[i]) + f[i]) + ROUNDINGS * UNIT * (abs(a[i] * b[j]) + abs(a[j] * b[i]))
     return s, error
 
 
@@ -312,36 +315,37 @@ ROUNDINGS = 16.0
 
 @kernel
 def enter_corner(t, a, b):
-    """The corner of two lines, once: words into ``modular.corner``, doubles with errors into ``modular.corner_parts``.
+    """The corner of two lines, once: words into ``modular.corner``, doubles into ``modular.corner_value``, with errors.
 
     Returns 1 or -1 if entries certainly have that sign, else 0.
     """
-    known = t.polygon.entered
-    if known[0] == a and known[1] == b and known[2] == t.facet.filled:
-        return known[3]
-    words, pair, out = t.modular.corner, t.modular.pair, t.modular.corner_parts
+    entered = t.polygon.entered
+    if entered[0] == a and entered[1] == b and t.polygon.entered_facet == t.facet.serial:
+        return t.polygon.entered_turn
+    words, pair, out, errors = t.modular.corner, t.modular.pair, t.modular.corner_value, t.modular.corner_error
+    value, error = t.modular.pair_value, t.modular.pair_error
     line_words(t, a, pair[0])
     line_words(t, b, pair[1])
     corner_words(pair[0], pair[1], words)
-    line_parts(t, a, t.modular.pair_parts[0])
-    line_parts(t, b, t.modular.pair_parts[1])
+    line_powers(t, a, value[0], error[0])
+    line_powers(t, b, value[1], error[1])
     turn = 0
     for c in range(3):
-        for power in range(3):
-            n = 3 * power + c
-            out[n], out[9 + n] = _coefficient(t.modular.pair_parts, c, power) if words[n] != ZERO else (0.0, 0.0)
-        s, error = entry_of_corner(out, c)
-        if abs(s) > error:
+        for e in range(3):
+            out[e, c], errors[e, c] = _coefficient(value, error, c, e) if words[e, c] != ZERO else (0.0, 0.0)
+        s, bound = entry_of_corner(t, c)
+        if abs(s) > bound:
             turn = 1 if s > 0.0 else -1
-    known[0], known[1], known[2], known[3] = a, b, t.facet.filled, turn
+    entered[0], entered[1], t.polygon.entered_facet, t.polygon.entered_turn = a, b, t.facet.serial, turn
     return turn
 
 
 @kernel
-def entry_of_corner(corner, c):
-    """An entry of a corner, and its error."""
-    error = corner[9 + c] + corner[12 + c] + corner[15 + c]
-    return corner[c] + corner[3 + c] + corner[6 + c], error + ROUNDINGS * UNIT * (abs(corner[c]) + abs(corner[3 + c]))
+def entry_of_corner(t, c):
+    """An entry of the corner entered, and its error."""
+    v, d = t.modular.corner_value, t.modular.corner_error
+    error = d[0, c] + d[1, c] + d[2, c]
+    return v[0, c] + v[1, c] + v[2, c], error + ROUNDINGS * UNIT * (abs(v[0, c]) + abs(v[1, c]))
 
 
 @kernel
@@ -350,7 +354,8 @@ def sign_of_jitter(t, k, a, b):
     if not solve_words(t):
         return UNKNOWN
     turn = enter_corner(t, a, b)
-    words, corner, line = t.modular.pair[0], t.modular.corner_parts, t.modular.pair_parts[0]
+    words, corner, errors = t.modular.pair[0], t.modular.corner_value, t.modular.corner_error
+    line, line_error = t.modular.pair_value[0], t.modular.pair_error[0]
     line_words(t, k, words)
     power = power_of_sign(t.modular.corner, words)
     if power == 0:
@@ -358,13 +363,14 @@ def sign_of_jitter(t, k, a, b):
     t.polygon.n_zero += 1
     if power == NO_POWER:
         return 0
-    line_parts(t, k, line)
+    line_powers(t, k, line, line_error)
     s, error = 0.0, 0.0
     for e in range(2):
-        for n in range(3 * max(0, power - e), 9):
-            h, d, v, w = line[6 * e + n % 3], line[6 * e + 3 + n % 3], corner[n], corner[9 + n]
-            s += h * v
-            error += abs(h) * w + d * (abs(v) + w) + ROUNDINGS * UNIT * abs(h * v)
+        for f in range(max(0, power - e), 3):
+            for c in range(3):
+                h, d, v, w = line[e, c], line_error[e, c], corner[f, c], errors[f, c]
+                s += h * v
+                error += abs(h) * w + d * (abs(v) + w) + ROUNDINGS * UNIT * abs(h * v)
     if turn == 0 or not abs(s) > error:
         return UNKNOWN
     return turn if s > 0.0 else -turn
@@ -376,14 +382,14 @@ def enter_weights(t):
 
     Returns the error of the latter.
     """
-    words, corner, beta, derivative = t.modular.corner, t.modular.corner_parts, t.maps.beta, t.maps.beta_derivative
-    exact, out, error = t.modular.weights, t.maps.weights, 0.0
+    words, corner, errors = t.modular.corner, t.modular.corner_value, t.modular.corner_error
+    beta, derivative, exact, out, error = t.maps.beta, t.maps.beta_derivative, t.modular.weights, t.maps.weights, 0.0
     exact[:], out[:] = ZERO, 0.0
     for c in range(3):
-        v, w = corner[3 + c] + corner[6 + c], corner[12 + c] + corner[15 + c]  # of the jitter,
-        x, y = corner[c] + v, corner[9 + c] + w  # and in all
+        v, w = corner[1, c] + corner[2, c], errors[1, c] + errors[2, c]  # of the jitter,
+        x, y = corner[0, c] + v, errors[0, c] + w  # and in all
         for j in range(out.size):
-            exact[j] = plus_times(exact[j], words[c], t.modular.beta[0, c, j])
+            exact[j] = plus_times(exact[j], words[0, c], t.modular.beta[0, c, j])
             out[j] += (beta[c, j] - derivative[c, j]) * v + derivative[c, j] * x
         size, less, tiny = t.maps.length[c], t.maps.length_derivative[c], ROUNDINGS * UNIT
         error += (t.maps.eta[c] + t.maps.eta_derivative[c] + tiny * size) * (abs(v) + w) + (size + less) * w
@@ -394,13 +400,13 @@ def enter_weights(t):
 @kernel
 def sign_of_score(t, k, turn, error):
     """As ``sign_of_jitter`` for the score line k at the corner entered, whose weights are, too: one product for each point."""
-    i, corner = k >> 1, t.modular.corner_parts
+    i, corner, errors = k >> 1, t.modular.corner_value, t.modular.corner_error
     _make_row(t, i)
-    if dot(t.modular.weights, t.modular.rows[i]) != t.modular.corner[L]:
+    if dot(t.modular.weights, t.modular.rows[i]) != t.modular.corner[0, L]:
         return UNKNOWN
     t.polygon.n_zero += 1
-    v, w, r = corner[3 + L] + corner[6 + L], corner[12 + L] + corner[15 + L], t.data.target_jitter[i]
-    x, y = corner[L] + v, corner[9 + L] + w
+    v, w, r = corner[1, L] + corner[2, L], errors[1, L] + errors[2, L], t.data.target_jitter[i]
+    x, y = corner[0, L] + v, errors[0, L] + w
     s = score_one(t, i) - (v + r * x)
     bound = t.data.norm[i] * error + w + abs(r) * y + ROUNDINGS * UNIT * (abs(v) + abs(r * x))
     if not abs(s) > bound:

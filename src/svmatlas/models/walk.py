@@ -25,7 +25,7 @@ import numpy.typing as npt
 from svmatlas.data.problem import Problem
 from svmatlas.engine.arena import cross, crossed, move, pull_of
 from svmatlas.engine.checking import ASK, NONE, check_corner
-from svmatlas.engine.clipping import ASKING, BROKEN, CLOSED, is_coarse, make_corner
+from svmatlas.engine.clipping import ASKING, BROKEN, CLOSED, copy_place, is_coarse, make_corner
 from svmatlas.engine.compiled import entry_noalloc, kernel
 from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.exact import ExactFacet, ExactProblem, answer, rounded
@@ -38,7 +38,7 @@ from svmatlas.engine.predicates import FIRST, NO_CODE
 from svmatlas.engine.record import make_memory, make_record
 from svmatlas.engine.refinement import refine
 from svmatlas.engine.tile import impossible, more_answers
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Data, L, P, Q, Region, Space, make_space, make_task
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, QUESTION, Data, L, P, Q, Region, Space, make_space, make_task
 from svmatlas.models.solve import smaller_costs
 from svmatlas.support.settings import SETTINGS
 from svmatlas.support.stopping import NEVER, TICK, Limit, Pace
@@ -71,15 +71,20 @@ def _place_corner(t, line, code):
     t.edges.code[0], t.edges.code[1] = line, code
     t.edges.checked[0] = 0
     t.polygon.n_corners = 2
-    for c in range(6):
-        t.edges.corner[0, c] = t.clipped.corner[0, c]
+    copy_place(t.clipped, FIRST, t.edges, FIRST)
+
+
+@kernel
+def _is_coarse(t):
+    """Is corner 0 known too badly?"""
+    return is_coarse(t.edges.corner[0], t.edges.corner_error[0])
 
 
 @kernel
 def _attempt(t, line, goal):
     """The line through which the path leaves, with the precision that the maps have."""
     t.polygon.n_asked = 0
-    t.polygon.cross[0] = NO_CODE
+    t.polygon.crossed[0] = NO_CODE
     if t.facet.n_margin == t.data.rank - 1 and not find_pencil(t, t.lines.no_hints, ALL):
         return ASKING, goal
     code = goal
@@ -104,7 +109,7 @@ def find_exit(t, line, goal):
     tabulate_margin(t)
     while True:
         outcome, code = _attempt(t, line, goal)
-        if t.facet.refined != 0 or not (outcome == ASKING or (outcome == CLOSED and is_coarse(t.edges.corner[0]))):
+        if t.facet.refined != 0 or not (outcome == ASKING or (outcome == CLOSED and _is_coarse(t))):
             return outcome, code
         refine(t)
 
@@ -161,18 +166,18 @@ def make_near(data: Data, region: Region) -> tuple[Near, Data, Space]:
 @kernel
 def _is_in_reach(t, near):
     """Are the weights at corner 0 within reach of beta_0, whatever the rounding?"""
-    v, tiny = t.edges.corner[0], (t.data.rows.shape[1] + 8) * UNIT
+    v, e, tiny = t.edges.corner[0], t.edges.corner_error[0], (t.data.rows.shape[1] + 8) * UNIT
     square, length, bound = 0.0, 0.0, 0.0
     for c in range(3):
         size = t.maps.length[c]
-        bound += (t.maps.eta[c] + tiny * size) * (v[c] + v[3 + c]) + size * v[3 + c]
+        bound += (t.maps.eta[c] + tiny * size) * (v[c] + e[c]) + size * e[c]
     for j in range(near.weights.size):
         b = near.weights[j]
         x = t.maps.beta[P, j] * v[0] + t.maps.beta[Q, j] * v[1] + t.maps.beta[L, j] * v[2] - b * v[2]
         square += x * x
         length += b * b
-    bound += np.sqrt(length) * (v[5] + tiny * v[2])
-    return np.sqrt(square) + bound < (1.0 - 4.0 * tiny) * near.reach[0] * (v[2] - v[5])
+    bound += np.sqrt(length) * (e[L] + tiny * v[L])
+    return np.sqrt(square) + bound < (1.0 - 4.0 * tiny) * near.reach[0] * (v[L] - e[L])
 
 
 @kernel
@@ -182,12 +187,12 @@ def _exit_nearby(t, near, line, goal):
         return ASKING, goal
     tabulate_margin(t)
     outcome, code = _attempt(t, line, goal)
-    if t.facet.refined == 0 and (outcome == ASKING or (outcome == CLOSED and is_coarse(t.edges.corner[0]))):
+    if t.facet.refined == 0 and (outcome == ASKING or (outcome == CLOSED and _is_coarse(t))):
         refine(t)
         outcome, code = _attempt(t, line, goal)
     if outcome == CLOSED and not _is_in_reach(t, near):
         return PUT_OFF, goal
-    if outcome != CLOSED or is_coarse(t.edges.corner[0]):
+    if outcome != CLOSED or _is_coarse(t):
         return ASKING, goal
     return CLOSED, code
 
@@ -330,10 +335,10 @@ def _copy_weights(out, n):
 
 
 @kernel
-def _record(t, corner, code, near, out, n):
+def _record(t, corner, coarse, code, near, out, n):
     """Write an event down and cross it."""
     out.code[n] = code
-    out.coarse[n] = is_coarse(corner)
+    out.coarse[n] = coarse
     for c in range(3):
         out.corner[n, c] = corner[c]
         near.entry[c] = corner[c]
@@ -380,11 +385,12 @@ def _follow(data, region, space, near_data, near_space, near, out, state, drift,
             return outcome, n
         if n > 0 and code == out.code[n - 1]:
             return BROKEN, n
-        _record(t, corner, code, near, out, n)
+        coarse = not nearby and _is_coarse(t)
+        _record(t, corner, coarse, code, near, out, n)
         n += 1
         if t.data.axis[code >> 1] == axis:
             _copy_weights(out, n)
-            _record(t, corner, code ^ 1, near, out, n)
+            _record(t, corner, coarse, code ^ 1, near, out, n)
             n += 1
         t.answers = answers[:0]
     return PUT_OFF, n
@@ -423,7 +429,7 @@ class Walker:
         """
         self.near.reach[0] = 0.0
         pull_of(self.data, state, self.space.pull)
-        self.answers = np.empty((0, 5), dtype=np.intp)  # for the facet in hand
+        self.answers = np.empty(0, QUESTION)  # for the facet in hand
         total, outcome = 0, PUT_OFF
         while outcome == PUT_OFF:
             before = state.copy()
@@ -462,7 +468,7 @@ class Walker:
             if outcome == ASKING:
                 asked = self.space.lines.asked[: self.space.polygon[0].n_asked]
                 self.answers = more_answers(self.answers, answer(self.exact, state, asked))
-                self.n_exact += asked.shape[0]
+                self.n_exact += asked.size
         return n, PUT_OFF
 
     def holds(self, state: States, line: int, goal: int) -> bool:
@@ -475,7 +481,7 @@ class Walker:
         pull_of(self.data, state, self.space.pull)
         outcome, n = _follow(
             self.data, self.region, self.space, self.near_data, self.near_space, self.near, self._room(2), state.copy(),
-            drift_of(self.data, state.size), -1 - line, -1 - goal, np.empty((0, 5), dtype=np.intp), 0,
+            drift_of(self.data, state.size), -1 - line, -1 - goal, np.empty(0, QUESTION), 0,
         )  # fmt: skip
         if outcome != CLOSED or n > 0:
             return False
@@ -484,7 +490,7 @@ class Walker:
     def _scores_hold(self, state: States) -> bool:
         """Are all scores at corner 0 of the facet in hand on their side of the target, beyond doubt?"""
         data, space = self.data, self.space
-        v, e = space.edges.corner[0, :3], space.edges.corner[0, 3:]
+        v, e = space.edges.corner[0], space.edges.corner_error[0]
         size, tiny = space.maps.length[:3], (self.data.rows.shape[1] + 8) * UNIT
         bound = (space.maps.eta[:3] + tiny * size) @ (v + e) + size @ e  # on the error of the weights
         score = data.rows @ (v @ space.maps.beta[:3]) - (1.0 + data.target_jitter) * v[2]
