@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import resource
 import time
 import warnings
 from pathlib import Path
@@ -37,6 +36,7 @@ def search(name, limit):
     """One set: the best score and its bound after some seconds of processor time."""
     table = read(name)
     row = {"set": name, "n": len(table.y), "d": table.X.shape[1], "positive": int(table.y.sum()), "limit": limit}
+    forget_peak()
     begin = time.process_time()
     try:
         found = svmatlas.select(
@@ -45,9 +45,20 @@ def search(name, limit):
         )  # fmt: skip
     except Exception as error:  # on record: none must fail
         return {**row, "time": time.process_time() - begin, "error": repr(error)}
-    taken, peak = time.process_time() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    taken, peak = time.process_time() - begin, peak_memory()
     result = {"best": found.best_score, "bound": found.upper_bound, "certified": found.certified, "time": taken, "peak": peak}
     return {**row, **result, "C_pos": found.C_pos, "C_neg": found.C_neg}
+
+
+def forget_peak():
+    """The peak of memory is that from now on (Linux)."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def peak_memory():
+    """The most memory that the process held, in GB (2^30 bytes)."""
+    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 2**20
 
 
 def folds_of(table):
@@ -77,14 +88,24 @@ def write(path, row):
 
 
 def collect(folder, path):
-    """All files as one table, by name."""
+    """All files as one table, by name. Rows of the table that have no file stay as they are."""
+    rows = {}
+    if path.exists():
+        with path.open(newline="") as table:
+            rows = {row["set"]: row for row in csv.DictReader(table)}
+    for file in folder.glob("*.search"):
+        row = json.loads(file.read_text())
+        grid = rows.get(row["set"], {}).get("grid", "")
+        rows[row["set"]] = {key: f"{value:.7g}" if isinstance(value, float) else value for key, value in row.items()} | {
+            "grid": grid
+        }
+    for file in folder.glob("*.grid"):
+        if file.stem in rows:
+            rows[file.stem]["grid"] = f"{json.loads(file.read_text())['grid']:.7g}"
     with path.open("w", newline="") as out:
         writer = csv.DictWriter(out, FIELDS)
         writer.writeheader()
-        for file in sorted(folder.glob("*.search")):
-            row, grid = json.loads(file.read_text()), file.with_suffix(".grid")
-            row |= json.loads(grid.read_text()) if grid.exists() else {}
-            writer.writerow({key: f"{value:.7g}" if isinstance(value, float) else value for key, value in row.items()})
+        writer.writerows(rows[name] for name in sorted(rows))
 
 
 def main():

@@ -47,14 +47,15 @@ def bounds_table():
         f"{sum(gap <= 0.01 for gap in gaps)} are certified or bounded within 0.01, {len(rows) - len(searched)} failed. "
         f"Exact models at the costs of a 20 x 20 grid were looked at for {len(graded)} of them, and better than the search in "
         f"{worse}.", "",
-        "| set | rows | columns | positive | limit | best | bound | time | grid |", "|---" * 9 + "|",
+        "| set | rows | columns | positive | limit | best | bound | time | memory | grid |", "|---" * 10 + "|",
     ]  # fmt: skip
     for row in sorted(rows, key=lambda row: int(row["n"])):
         said = row["error"] or ("certified" if row["certified"] == "True" else f"{float(row['bound']):.4f}")
         best, grid = (f"{float(row[key]):.4f}" if row[key] else "" for key in ("best", "grid"))
+        peak = f"{float(row['peak']):.2f} GB" if row["peak"] else ""
         lines.append(
             f"| {row['set']} | {row['n']} | {row['d']} | {row['positive']} | {float(row['limit']):.0f} s | {best} | {said} | "
-            f"{float(row['time']):.1f} s | {grid} |"
+            f"{float(row['time']):.1f} s | {peak} | {grid} |"
         )
     return lines
 

@@ -1,6 +1,7 @@
 """Random changes of a map: each changes what it says, and the checker has to refuse it and to name the place.
 
-``trial(seed)`` makes one change. The maps are two small ones, without ties and with.
+``trial(seed)`` makes one change. The maps are three small ones: without ties, with ties, and with a plateau, edges of several
+events and infinite costs.
 """
 
 from __future__ import annotations
@@ -19,18 +20,20 @@ from tests import cases
 
 @cache
 def maps():
-    """A map without ties and one with, as files hold them, and their data."""
+    """A map without ties, one with, and one with a plateau, as files hold them, and their data."""
+    lattice = np.array([(i, j) for i in range(3) for j in range(3)], float), np.arange(9) % 2
+    binary = np.array([(i & 1, i >> 1 & 1, i >> 2 & 1) for i in range(16)], float), (np.arange(16) * 7 % 5 > 1).astype(int)
+    inner, whole = ((0.1, 3.0), (0.1, 3.0)), None
     found = []
-    for X, y in (
-        cases.gaussian(6, 6, 2, 1.0),
-        (np.array([(i, j) for i in range(3) for j in range(3)], float), np.arange(9) % 2),
-    ):
+    for (X, y), region in ((cases.gaussian(6, 6, 2, 1.0), inner), (lattice, inner), (binary, whole)):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "map.atlas"
-            svmatlas.explore(X, y, region=((0.1, 3.0), (0.1, 3.0))).save(path)
+            svmatlas.explore(X, y, region=region).save(path)
             stored = read_map(path)
         found.append((Map({name: array.copy() for name, array in stored.arrays.items()}, stored.parameters), X, y))
-    assert [stored.tied for stored, _, _ in found] == [False, True]
+    assert [stored.tied for stored, _, _ in found] == [False, True, True]
+    assert [bool(stored.plateaus().any()) for stored, _, _ in found][-1]
+    assert found[-1][0].arrays["canonical.joint"].size > 0
     return found
 
 
@@ -81,12 +84,17 @@ def change_number(rng, stored):
     return with_array(stored, name, array)
 
 
+def coordinates(vertices):
+    """Places of coordinates that count: not zero, and not the only one of a corner at infinity."""
+    return np.flatnonzero((vertices != 0) & (np.count_nonzero(vertices, axis=1) > 1)[:, None])
+
+
 def flip_bit(rng, stored):
     """One bit of a vertex, or of a row or a weight, that counts: of the first 12 bits behind the point, or before it."""
     name = rng.choice(["mesh.vertices" if stored.tied else "split.vertices", "data.rows", "problem.weight"])
     array = stored.arrays[name].copy()
     bits = array.reshape(-1).view(np.uint64)
-    place = rng.choice(np.flatnonzero(bits))
+    place = rng.choice(coordinates(array) if name.endswith("vertices") else np.flatnonzero(array))
     bits[place] ^= np.uint64(1) << np.uint64(rng.integers(40 if name.endswith("vertices") else 0, 64))
     return with_array(stored, name, array)
 
@@ -102,7 +110,7 @@ def swap_facets(rng, stored):
 def move_vertex(rng, stored):
     name = "mesh.vertices" if stored.tied else "split.vertices"
     array = stored.arrays[name].copy()
-    array[rng.integers(len(array)), rng.integers(3)] *= 1 + 10.0 ** rng.uniform(-4, 0)
+    array.flat[rng.choice(coordinates(array))] *= 1 + 10.0 ** rng.uniform(-4, 0)
     return with_array(stored, name, array)
 
 
@@ -155,7 +163,7 @@ MUTATIONS = [
 def trial(seed):
     """What was changed; AssertionError if that is not found, or no place is named."""
     rng = np.random.default_rng(seed)
-    stored, X, y = maps()[seed % 4 == 0]
+    stored, X, y = maps()[seed // len(MUTATIONS) % 3]
     mutation = MUTATIONS[seed % len(MUTATIONS)]
     changed = None
     while changed is None:

@@ -206,6 +206,20 @@ def test_maps_of_other_parts_are_refused(chosen):
     assert "not of the whole box" in found.faults[0]
 
 
+def test_what_is_missing_is_named(chosen):
+    path, _, X, y = chosen
+    folds, parts = read_selection(path)["folds"], read_selection(path)["parts"]
+    (train, test), *others = folds
+    for text, files, claims in (
+        ("the proof lacks nowhere.fold0.atlas", {}, {"parts": [{**parts[0], "models": [], "maps": "nowhere"}, *parts[1:]]}),
+        ("models.fold0 are not those of", {"models.fold0": bytes(8)}, {}),
+        ("fold 0 holds out a row that it is trained on", {}, {"folds": [[train, [*test, train[0]]], *others]}),
+        ("the file has no 'box'", {}, {"parts": [{"bound": 1.0}]}),
+    ):
+        with pytest.raises(svmatlas.ProofError, match=text):
+            svmatlas.certify(changed(path, files, **claims), X, y)
+
+
 def test_a_score_that_is_not_reached_is_refused(chosen):
     path, selection, X, y = chosen
     found = svmatlas.certify(changed(path, best_score=selection.best_score + 0.01, upper_bound=1.0), X, y)

@@ -345,7 +345,7 @@ def test_sparse_data(run, folder, scaling):
 
 def test_demo(run, folder, monkeypatch):
     X, y = cases.gaussian(30, 35, 2, 1.0)
-    data = Bunch(data=X, target=y, feature_names=["one", "two"])
+    data = Bunch(data=X, target=y, target_names=np.array(["malignant", "benign"]), feature_names=["one", "two"])
     monkeypatch.setattr("svmatlas.cli.demo.load_breast_cancer", lambda: data)
     code, out, _ = run("demo", "-q", "-o", "pictures")
     assert code == 0

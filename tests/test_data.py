@@ -171,7 +171,7 @@ def test_rbf_does_not_depend_on_the_origin(offset, seed):
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 def test_rbf_of_close_rows_far_from_each_other(form):
     """Kernels of rows with themselves are 1, be they computed beside others or not."""
-    X = np.array([[0.0, 1.0], [1e-3, 1.0], [1e7, 2.0], [1e7 + 1, 2.0]])
+    X = np.array([[0.0, 1.0], [1e-3, 1.0], [1e7, 2.0], [1e7 + 1, 2.0], [-1e22, 0.0]])
     kernel = Kernel("rbf", gamma=0.5)
     expected = np.exp(-0.5 * ((X[:, None] - X[None]) ** 2).sum(axis=2))
     np.testing.assert_allclose(kernel(form(X), form(X)), expected, rtol=1e-12)

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from svmatlas.engine import clipping, layers, names, polygon, queue
+from svmatlas.engine import clipping, layers, names, polygon, queue, rings
 from svmatlas.engine.arena import (
     CLOSED_SINCE,
     CROWD,
@@ -145,10 +145,10 @@ def test_what_was_told_is_room_for_more(arena):
 
 def test_rows_that_none_needs_are_used_again(arena):
     arena.counts[0].n_rows = 0
-    seats = [queue._take_seat(arena) for _ in range(3)]
+    seats = [queue._new_row(arena) for _ in range(3)]
     arena.partition_row[:3], arena.holders[:3] = seats, 1
     queue.release_row(arena, 1)
-    assert queue._take_seat(arena) == seats[1]
+    assert queue._new_row(arena) == seats[1]
 
 
 @pytest.mark.parametrize("layered", [0, 1])
@@ -204,3 +204,22 @@ def test_the_neighbourhood_holds_wherever_it_says(arena):
         checked += 1
     assert checked > 1
     assert task.maps.pull.any()
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 8, 13, 64, 100])
+def test_values_in_order(n):
+    """From the least on; equal values stay in their order."""
+    values = np.random.default_rng(n).integers(0, max(1, n // 2), n) / 3
+    assert rings._order_of(values).tolist() == sorted(range(n), key=lambda k: values[k])
+
+
+def test_edges_are_seen_in_order():
+    """Of a polygon around any place, however flat: the angles of its edges, in order, go round once."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        angle = np.sort(rng.uniform(0, 2 * np.pi, 9))
+        vertices = np.column_stack([3 + np.cos(angle), 2 + 1e-3 * np.sin(angle), np.ones(9)])
+        corner = np.roll(np.arange(9), -1)
+        shuffled = rng.permutation(9)
+        order = rings._order_of(rings._angles(vertices, corner, shuffled, shuffled))
+        assert np.all(np.diff(np.append(shuffled[order], shuffled[order[0]])) % 9 == 1)

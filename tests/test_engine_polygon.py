@@ -8,9 +8,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from svmatlas.engine import checking, clipping, facet, polygon, predicates
+from svmatlas.engine import checking, clipping, facet, polygon, predicates, tie_test
 from svmatlas.engine.doubledouble import UNIT
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, DoubleDoubles
 from tests import tiny
 from tests.engine import Exact, dot, fractions, gaussian, partitions, take, task_of, weighted
 
@@ -66,6 +66,23 @@ def test_minors_in_double_double():
         A, B, C, D = (Fraction(x) + Fraction(y) for x, y in zip((a, b, c, d), low, strict=True))
         assert abs(Fraction(high) + Fraction(rest) - (A * D - B * C)) <= Fraction(error)
         assert error < 1e-13 * abs(high)
+
+
+def test_cross_products_in_double_double():
+    """Every entry, of nearly parallel vectors too, is within its error of that in Fractions."""
+    rng = np.random.default_rng(3)
+    for trial in range(100):
+        high = rng.normal(size=(2, 3))
+        if trial % 2:
+            high[1] = high[0] * (1 + 1e-14 * rng.normal(size=3))
+        low, error = 2.0**-60 * rng.normal(size=(2, 3)), 2.0**-104 * rng.uniform(size=(2, 3))
+        vectors = DoubleDoubles(high, low, error)
+        a, b = ([Fraction(x) + Fraction(y) for x, y in zip(high[k], low[k], strict=True)] for k in range(2))
+        moved = [[x + Fraction(e) for x, e in zip(v, error[k], strict=True)] for k, v in enumerate((a, b))]
+        for c in range(3):
+            x, x_low, bound = predicates.cross_entry_dd(vectors, 0, vectors, 1, c)
+            for true in (cross(a, b), cross(*moved)):  # the vectors themselves may be off by their errors
+                assert abs(Fraction(x) + Fraction(x_low) - true[c]) <= Fraction(bound)
 
 
 def cross(a, b):
@@ -200,6 +217,21 @@ def test_the_tightest_lines_of_a_pencil(case):
             assert lower == max(bounds[0])[1]
             assert upper == min(bounds[1])[1]
             found += 1
+    assert found > 0
+
+
+def test_steep_pencils():
+    """A pencil that is called steep has a slope without jitter, in Fractions; some strips between tied lines are so called."""
+    found, odd_row = 0, ([[0, 0], [1, 0], [2, 0], [3, 0], [1, 0], [2, 1]], [0, 1, 0, 1, 0, 1], 1, None)
+    for case in (tiny.one_feature(), tiny.lattice(), tiny.whole_weights(), odd_row):  # of the last many have none
+        task, data, _ = task_of(*case)
+        still = data._replace(target_jitter=0 * data.target_jitter, weight_jitter=0 * data.weight_jitter)
+        for state, _ in facets(task, data, 200):
+            if np.sum(state == MARGIN) != data.rank - 1 or not tie_test.is_steep(task):
+                continue
+            exact = Exact(still, state)
+            assert any(dot(exact.free, pull) != 0 for pull in exact.pull)
+            found += tie_test.is_between_tied(task)
     assert found > 0
 
 

@@ -74,12 +74,24 @@ def test_a_common_scale_is_taken_out(scale):
         np.testing.assert_allclose(other * scale, plain.coef(C_pos, C_neg), rtol=1e-9)
 
 
+def test_infinite_costs_are_warned_of_as_finite_ones_are():
+    """Weights are lengthened so that rounding leaves no loss; where columns have a large offset that is more than 1e-9."""
+    X, y = np.random.default_rng(0).normal(size=(12, 70)), np.arange(12) % 2
+    svmatlas.explore(X, y, max_facets=3000).coef(np.inf, np.inf)
+    far = svmatlas.explore(X + 1e7, y, max_facets=3000)
+    for cost in (1.0, np.inf):
+        with pytest.warns(svmatlas.AccuracyWarning, match="standardise"):
+            far.coef(cost, cost)
+
+
 def test_weights_of_hopeless_scales_are_an_error():
     X, y = cases.gaussian(4, 4, 2, 0.5)
     with pytest.raises(ValueError, match="sample_weight: the weights of rows differ"):
         svmatlas.explore(X, y, sample_weight=10.0 ** np.linspace(-300, 300, 8))
     assert svmatlas.explore(X, y, sample_weight=np.full(8, 1e280)).validate().ok
-    assert svmatlas.explore(X, y, sample_weight=10.0 ** np.linspace(-12, 12, 8)).validate().ok
+    with pytest.warns(svmatlas.AccuracyWarning, match="sample_weight"):
+        atlas = svmatlas.explore(X, y, sample_weight=10.0 ** np.linspace(-12, 12, 8))
+    assert atlas.validate().ok
 
 
 def test_bounds_beyond_the_range_of_doubles_are_an_error():
@@ -92,6 +104,7 @@ def test_bounds_beyond_the_range_of_doubles_are_an_error():
         svmatlas.explore(np.vstack([X, X]), np.r_[y, 1 - y], sample_weight=np.full(16, 1e12)).alpha(1e300, 1e300)
 
 
+@pytest.mark.filterwarnings("ignore:columns of X and the bias differ in scale")
 def test_rows_whose_rank_doubles_do_not_know_are_the_data_s_fault():
     """A condition of 1e18: what breaks off says what to do."""
     X = np.array([[75.7368888, 75.737069, 75.736775], [6.42193989e-3, 6.42192152e-3, 6.42192535e-3], [1.75011763e14] * 3])

@@ -371,11 +371,12 @@ def photo(tab):
 def test_slow_machines_move_what_was_drawn_until_it_rests(small):
     tab, *_ = small
     before = photo(tab)[200:500, 100:600]  # away from axes and legend
+    tab.run("(app.prepareFine = () => undefined)")  # nothing else draws while the photo is taken
     tab.run("(app.last.milliseconds = 1000, app.move(-40, 30), app.frame(), clearTimeout(app.resting), app.resting = 0)")
     assert tab.run("app.plane.style.transform") == "translate(40px, 30px) scale(1)"
     moved = photo(tab)[230:530, 140:640]
     assert np.mean(np.abs(moved - before).max(axis=2) <= 2) >= 0.99
-    tab.run("(app.last.milliseconds = 1, app.changed())")
+    tab.run("(delete app.prepareFine, app.last.milliseconds = 1, app.changed())")
     tab.settle()
     assert tab.run("app.plane.style.transform") == ""
     assert np.mean(np.abs(photo(tab)[230:530, 140:640] - before).max(axis=2) <= 2) >= 0.7  # edges are drawn anew
@@ -414,6 +415,7 @@ def test_every_key_does_something(small):
         "s",
         "t",
         "n",
+        "Shift+N",
     ]:
         before = tab.run(state)
         tab.page.keyboard.press(key)
@@ -427,6 +429,61 @@ def test_every_key_does_something(small):
     assert tab.page.locator(".help").is_visible()
     tab.page.keyboard.press("Escape")
     assert not tab.page.locator(".help").is_visible()
+
+
+def test_keys_are_heard_before_anything_is_clicked(small_page, tab):
+    tab.open(small_page[0])
+    tab.page.keyboard.press("?")
+    assert tab.page.locator(".help").is_visible()
+
+
+def test_the_keyboard_stays_where_it_is_when_the_panel_changes(small):
+    """Also what was opened, and a number that is half typed."""
+    tab, *_ = small
+    focused = "document.activeElement.closest('label')?.innerText ?? document.activeElement.innerText"
+    tab.page.locator("summary", has_text="rows on the margin").first.click()
+    for text, costs in (("pin", None), ("copy as Python", None), ("go there", "app.atlas.selection.costs")):
+        tab.page.locator(".side button", has_text=text).first.focus()
+        tab.run("app.setCosts([0.3, 0.4])")
+        tab.settle()
+        tab.page.keyboard.press("Enter")
+        tab.settle()
+        assert tab.run(focused) == text
+        assert costs is None or tab.run(f"app.costs.join() === {costs}.join()")
+    assert tab.page.locator("details").first.get_attribute("open") is not None
+    field = tab.page.locator(".money input")
+    field.first.fill("7")
+    tab.run("app.setCosts([0.2, 0.1])")
+    tab.settle()
+    assert field.first.input_value() == "7"
+    tab.page.keyboard.press("Tab")
+    tab.settle()
+    assert tab.run("app.money.fp") == 7
+    assert tab.run(focused).startswith("of a false negative")
+    field.nth(2).fill("1.5")  # a share of positives
+    tab.page.keyboard.press("Tab")
+    assert tab.run("app.money.prior") <= 1
+    assert tab.page.locator(".money .wrong").count() == 1
+
+
+TICKS = """Array.from({ length: 60 }, () => {
+  app.zoom(0.8);
+  app.overlay.begin(app.view, app.size, app.scale, "#111111");
+  return [0, 1].map((axis) => app.overlay.ticks(axis).map(({ at, text }) => [at / app.view.step, text]));
+})"""
+"""Numbers beside both axes, their places in pixels, at 60 zooms."""
+
+
+def test_numbers_beside_the_axes_are_round_and_apart(small):
+    tab, *_ = small
+    for scale in ("log", "linear", "triangle"):
+        tab.run("app.setScale(given)", scale)
+        for both in tab.run(TICKS):
+            for ticks, length, apart in zip(both, tab.run("[app.size.width, app.size.height]"), (30, 15), strict=True):
+                at, texts = [one for one, _ in ticks], {text for _, text in ticks}
+                assert scale == "triangle" or 2 <= len(at) <= length / 25
+                assert np.all(np.diff(at) > apart)
+                assert len(texts) == len(at)
 
 
 def test_costs_are_searched_for(small):
@@ -443,7 +500,8 @@ def test_costs_are_searched_for(small):
 def test_a_link_reproduces_the_view(small, small_page):
     tab, *_ = small
     tab.run("(app.setScale('triangle'), app.zoom(0.2), app.setRows([5, 2]), app.setColor('coef:1'), app.setTheme('dark'))")
-    tab.run("(app.setCosts([0.3, 0.4]), app.setPins([[0.1, 0.2], [Infinity, 0.7]]), app.setPoint(2))")
+    tab.run("(app.setCosts([0.3, 0.4]), app.setPins([[0.1, 0.2], [Infinity, 0.7]]))")
+    tab.run("(app.setMoney({ fp: 3, fn: 2, prior: 0.1 }), app.setPoint(2))")
     link = tab.run("app.link")
     tab.open(small_page[0], link)
     assert tab.run("app.link") == link
@@ -488,7 +546,7 @@ def test_pixels_of_the_score_are_scores(small, scale):
     shown = [(costs, color) for costs, color in found if costs is not None]
     assert len(shown) >= 20
     for costs, color in shown:
-        place = round(255 * (selection.score_at(*costs) - low) / (high - low))
+        place = place_of(selection.score_at(*costs), low, high)
         expected = tab.run("given.map((i) => app.tableColor('selection', i))", [max(place - 1, 0), place, min(place + 1, 255)])
         assert np.abs(np.array(expected) - color).max(axis=1).min() <= 1
 
@@ -623,8 +681,18 @@ def test_a_phone_shows_all_of_it(small_page, tab):
 def test_python_is_copied(small):
     tab, X, y, atlas, *_ = small
     text = tab.run("(app.setCosts([0.25, 0.5]), app.python())")
-    model = eval(text, {"AsymmetricSVC": svmatlas.AsymmetricSVC})
-    np.testing.assert_allclose(model.fit(X, y).coef_.ravel(), atlas.coef(0.25, 0.5), rtol=1e-9)
+    np.testing.assert_allclose(made_by(text, X=X, y=y).coef_.ravel(), atlas.coef(0.25, 0.5), rtol=1e-9)
+    tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    tab.page.bring_to_front()
+    tab.page.locator("button", has_text="copy as Python").click()
+    tab.page.locator("footer", has_text="Copied").wait_for()
+    assert tab.page.evaluate("navigator.clipboard.readText()") == text
+
+
+def made_by(text, **given):
+    """The model that some lines of Python make."""
+    exec(text, given)
+    return given["model"]
 
 
 def squared(A, B):
@@ -644,10 +712,23 @@ def test_python_that_is_copied_makes_the_model_of_the_page(tab, tmp_path, option
     atlas.page(tmp_path / "map.html")
     tab.open(tmp_path / "map.html")
     text = tab.run("(app.setCosts([0.25, 0.5]), app.python())")
-    model = eval(text, {"AsymmetricSVC": svmatlas.AsymmetricSVC, "squared": squared}).fit(X, label)
+    model = made_by(text, X=X, y=label, squared=squared)
     assert model.pos_label_ == "ill"
     sign = 1 if model.classes_[1] == "ill" else -1
     np.testing.assert_allclose(sign * model.decision_function(X), atlas.decision_function(X, 0.25, 0.5), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("standardize", [False, True])
+@pytest.mark.parametrize("store", [np.asarray, csr_array], ids=["dense", "sparse"])
+def test_python_that_is_copied_scales_and_weighs_as_the_atlas(tab, tmp_path, store, standardize, weighted):
+    X, y = cases.gaussian(5, 15, 2, 0.5)
+    X, given = store(X * [1, 20] * (np.abs(X) > 0.3)), {"sample_weight": np.arange(1.0, 21)} if weighted else {}
+    atlas = svmatlas.explore(X, y, standardize=standardize, region=((0.1, 1), (0.1, 1)), **given)
+    atlas.page(tmp_path / "map.html")
+    tab.open(tmp_path / "map.html")
+    model = made_by(tab.run("(app.setCosts([0.25, 0.5]), app.python())"), X=X, y=y, **given)
+    np.testing.assert_allclose(model.decision_function(X), atlas.decision_function(X, 0.25, 0.5), rtol=1e-8, atol=1e-8)
 
 
 def test_colours_of_models_fill_in_and_disagreement_is_counted(small):
@@ -672,6 +753,11 @@ def test_colours_of_coefficients_are_for_what_is_in_view(small):
     p, q = 10 ** np.random.default_rng(0).uniform(-2.2, -1.8, (2, 300))
     assert low == -high
     assert np.abs(atlas.coef(p, q)[:, 0]).max() <= 1.2 * high < whole
+    tab.run("(app.view = { x: -0.5, y: -0.6, step: 0.00001 }, app.changed())")
+    tab.settle()
+    low, high = tab.run("app.range")
+    assert 0 < high - low < 0.25 * max(abs(low), abs(high))  # nearly alike: the colours still tell them apart
+    assert tab.run("app.values.table") == "size"
 
 
 def test_what_cannot_be_shown_is_said(small_page, tmp_path):

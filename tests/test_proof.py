@@ -236,6 +236,16 @@ def test_the_command(tmp_path, capsys):
     assert main(["certify", str(atlas), "--data", str(data)]) == 1
 
 
+def test_the_command_for_weighted_rows(tmp_path):
+    X, y = cases.gaussian(8, 8, 2, 1.0)
+    data, atlas = str(tmp_path / "data.csv"), str(tmp_path / "map.atlas")
+    lines = [f"{a},{b},{k % 4},{label}" for k, ((a, b), label) in enumerate(zip(X, y, strict=True))]
+    Path(data).write_text("\n".join(["a,b,w,label", *lines]))
+    assert main(["explore", data, "--weights", "w", "-o", atlas, "--quiet"]) == 0
+    assert main(["certify", atlas, "--data", data, "--weights", "w"]) == 0
+    assert main(["certify", atlas, "--data", data]) == 2
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Infinite costs, and what cannot be proven
 
@@ -280,8 +290,44 @@ def test_nearly_equal_rows_are_warned_of(distance):
         svmatlas.explore(X, y)
 
 
+def test_nearly_equal_rows_with_a_tiny_jitter_are_warned_of():
+    """Corners between them are rounded to doubles, whatever splits ties."""
+    case = hostile.make(3212)
+    with pytest.warns(svmatlas.AccuracyWarning, match="rows 2 and 3 of X differ by 3e-11 of their length"):
+        svmatlas.explore(case.X, case.y, **case.arguments)
+
+
+def test_columns_of_very_different_scale_are_warned_of():
+    X, y = cases.gaussian(8, 8, 2, 0.5)
+    with pytest.warns(svmatlas.AccuracyWarning, match="differ in scale.*standardise"):
+        svmatlas.explore(X * [1e-7, 1e7], y, bias=0.0)
+
+
+@pytest.mark.parametrize("scale", [1e-2, 1e-4, 1e-6])
+def test_a_small_column_beside_one_with_few_values_keeps_its_facets(scale):
+    """Corners at costs beyond 2^50 units were taken for one, and edges that lead there were wrong at small costs, too."""
+    X, y = np.array([[0, 1], [1, 0.5], [2, -1], [0.5, 0.25], [3, 1]]) * [scale, 1 / scale], np.array([0, 1, 0, 1, 1])
+    found = svmatlas.certify(svmatlas.explore(X, y, bias=0.0), X, y)
+    assert found.ok, str(found)
+    assert np.isinf(found.largest_costs)
+
+
+def test_features_that_are_small_beside_the_bias_are_proven_for_all_costs():
+    """A point that lacks 1e-21 at a corner would be a loss without bound at infinity: weights are lengthened by as little."""
+    case = hostile.make(20261)
+    found = svmatlas.certify(svmatlas.explore(case.X, case.y), case.X, case.y)
+    assert found.ok, str(found)
+    assert np.isinf(found.largest_costs)
+
+
+def test_weights_that_are_rounding_errors_of_others_are_warned_of():
+    X, y = cases.gaussian(6, 6, 2, 0.5)
+    with pytest.warns(svmatlas.AccuracyWarning, match="the weights of rows differ by a factor of 1e.16.*the weight zero"):
+        svmatlas.explore(X, y, sample_weight=np.where(y == 1, 1e-8, 1e8))
+
+
 def test_regions_beyond_all_costs_are_warned_of():
-    case = hostile.make(19)
+    case = hostile.make(148)
     with pytest.warns(svmatlas.AccuracyWarning, match="region: its costs are far beyond"):
         svmatlas.explore(case.X, case.y, **case.arguments)
 

@@ -21,10 +21,13 @@ from hypothesis import strategies as st
 import svmatlas
 from svmatlas import FileError
 from svmatlas.atlas import checks, single, survey
+from svmatlas.atlas.plateau_tiles import PlateauTiles
 from svmatlas.atlas.solver import Solver
 from svmatlas.cli.main import main
 from svmatlas.engine.names import make_words
 from svmatlas.engine.plateaus import UnclosedError
+from svmatlas.show.displays import AtlasDisplay
+from svmatlas.show.stored import stored_pixels
 from svmatlas.store import manifest as manifests
 from svmatlas.store import tiles as tile_files
 from svmatlas.store.manifest import read_manifest
@@ -342,6 +345,83 @@ def test_a_tile_where_a_plateau_parts_the_rest_is_not_joined(tmp_path):
         )  # fmt: skip
 
 
+def test_tiles_known_to_be_on_a_plateau_are_on_it(tmp_path, monkeypatch):
+    """What is not explored, explored by one who knows nothing of other tiles, has no facet but the plateau."""
+    X, y = few_positives()
+    cut_finely(monkeypatch, 4)
+    known, find = [], PlateauTiles.find
+
+    def watch(tiles, tile, left_out):
+        found = find(tiles, tile, left_out)
+        known.extend([tile] if found is not None else [])
+        return found
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PlateauTiles, "find", watch)
+        store = svmatlas.explore(X, y, store=tmp_path / "map")
+    assert len(known) > 5
+    for tile in known:
+        surveyor = survey.Surveyor(store._problem, store.region)
+        surveyor.leave_out_plateaus()
+        assert surveyor.explore(tile).code.size == 0
+
+
+def test_alpha_on_plateaus_is_found_without_walks(tmp_path, monkeypatch):
+    X, y = few_positives(150)
+    monkeypatch.setattr(SETTINGS, "events_per_tile", 6)
+    store = svmatlas.explore(X, y, store=tmp_path / "map")
+    walks, walk = [], Solver._state_at
+    monkeypatch.setattr(Solver, "_state_at", lambda solver, point: walks.append(point) or walk(solver, point))
+    signed = np.column_stack([X, np.ones(len(X))]) * np.where(y, 1.0, -1.0)[:, None]
+    tiles = [store._manifest.tiles[k] for k in sorted(store._manifest.done)]
+    tiles = [tile for tile in tiles if store._read(tile).arrays["code"].size == 0]
+    assert len(tiles) > 5
+    for tile in tiles:
+        p, q = (lo + (min(hi, 2 * lo + 1) - lo) * np.linspace(0.1, 0.9, 5) for lo, hi in tile.bounds)
+        alpha, beta = store.alpha(p, q), np.column_stack([store.coef(p, q), store.intercept(p, q)])
+        assert np.all((alpha >= 0) & (alpha <= np.where(y, p[:, None], q[:, None]) * (1 + 1e-12)))
+        assert np.all(np.abs(alpha @ signed - beta) <= 1e-12 * (alpha @ np.abs(signed)))
+    assert len(walks) < len(tiles) / 2
+
+
+# ----------------------------------------------------------------------------------------------------------------------
+# All of it
+
+
+@pytest.mark.parametrize("scale", ["log", "linear", "triangle"])
+def test_a_picture_of_a_store_is_that_of_the_map(scale, tmp_path, finely):
+    X, y = mixed()
+    plain, store = svmatlas.explore(X, y), svmatlas.explore(X, y, store=tmp_path / "map")
+    for color_by in ("margin_size", "score", lambda p, q: p / (p + q)):
+        picture = AtlasDisplay.from_atlas(plain, color_by=color_by, scale=scale, resolution=60)
+        facets, values, label = stored_pixels(store, picture.plane, color_by, 60)
+        assert label == picture.label
+        np.testing.assert_array_equal(facets >= 0, picture.facets >= 0)
+        held = facets >= 0
+        assert np.mean(np.abs(values[held] - picture.values[held]) > 1e-9) < 0.01  # where a pixel is on an edge
+    p, q = picture.plane.pixels(60)
+    assert np.mean(store.locate(p[held], q[held]) == facets[held]) > 0.99
+    assert AtlasDisplay.from_atlas(store, resolution=20).label == "rows on the margin"
+    with pytest.raises(ValueError, match="no layers"):
+        AtlasDisplay.from_atlas(store, color_by="layer")
+    with pytest.raises(ValueError, match="join the store first"):
+        AtlasDisplay.from_atlas(store, resolution=20, events=[0])
+
+
+def test_a_picture_of_a_part_of_a_store(tmp_path, finely):
+    X, y = DATA["gaussian"]()
+    store = svmatlas.explore(X, y, store=tmp_path / "map", max_facets=50)
+    facets = AtlasDisplay.from_atlas(store, resolution=50).facets
+    assert 0 < np.mean(facets >= 0) < 1
+
+
+def test_a_store_too_large_for_memory_is_not_joined(made, monkeypatch):
+    _, _, path = made
+    monkeypatch.setattr("svmatlas.atlas.opened.available_memory", lambda: 1000.0)
+    with pytest.raises(MemoryError, match="pieces of facets: joined they need"):
+        svmatlas.open(path).atlas()
+
+
 # ----------------------------------------------------------------------------------------------------------------------
 # Budgets, and going on
 
@@ -478,6 +558,20 @@ def test_a_foreign_store_inside_a_store(made, tmp_path):
         with pytest.raises(FileError, match="another store"):
             list(svmatlas.open(path).tiles())
         (path / name).write_bytes(kept)
+
+
+def test_a_tile_that_is_written_twice_stays_as_it_was(made):
+    """As by a worker that was thought to be dead: what the manifest says of the file stays true."""
+    _, _, path = made
+    manifest = read_manifest(path)
+    tile, file = manifest.tiles[3], manifest.tile_path(3)
+    packed, digest = tile_files.read_tile(file, manifest.name, tile)
+    other = packed._replace(arrays=packed.arrays | {"corner": 2.0 * packed.arrays["corner"]})
+    assert tile_files.write_tile(file, manifest.name, tile, other)[:2] == (digest, packed.summary)
+    assert not list(path.rglob("*.draft-*"))
+    list(svmatlas.open(path).tiles())
+    file.unlink()
+    assert tile_files.write_tile(file, manifest.name, tile, other)[0] != digest
 
 
 def test_a_full_disk_is_told_with_its_path_and_loses_nothing(tmp_path, finely, monkeypatch):

@@ -156,5 +156,5 @@ def test_the_last_facet_is_not_taken_for_another():
         words, _, _, known = words_and_doubles(problem.data, region, space, state, 0.0, np.array([2 * k]))
         (true,) = true_parts(problem.data, region, state, [2 * k])
         assert known
-        assert space.facet[0].filled == k + 1
+        assert space.facet[0].serial == k + 1
         assert words[0].ravel().tolist() == [modulo(value) for value in true]

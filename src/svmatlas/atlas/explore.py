@@ -15,7 +15,7 @@ from svmatlas.atlas.budget import check_memory
 from svmatlas.atlas.jobs import is_elsewhere, survey_elsewhere
 from svmatlas.atlas.storing import Task, explore_into
 from svmatlas.atlas.survey import Surveyor
-from svmatlas.data.problem import Bounds, Problem, check_bounds, make_problem, make_region
+from svmatlas.data.problem import JITTER, TAME, Bounds, Problem, check_bounds, make_problem, make_region
 from svmatlas.engine.ahead import get_help
 from svmatlas.engine.canonical import unite
 from svmatlas.engine.joining import Joiner
@@ -37,8 +37,17 @@ NARROW = 2.0**-10
 """Relative width of a region below which the start is moved to its middle."""
 
 TIED, MOVED = 2.0**-46, 1e-7
-"""Distance of two rows, relative to their length, up to which they are tied: rounding, and less than the jitter. And what that
-may be, relative to the distance of rows, before there is a warning."""
+"""Distance of two rows, relative to their length, up to which they are tied: rounding, and less than the jitter. And what the
+jitter, or the rounding of a corner, may be, relative to the distance of rows, before there is a warning."""
+
+ROUNDED = 2.0**-53
+"""Rounding of a stored corner."""
+
+FAINT = 2.0**50
+"""Ratio of two weights beyond which there is a warning: the lighter point is a rounding error of sums with the heavier."""
+
+STEEPEST = 2.0**44
+"""Condition of the rows beyond which there is a warning: corners in doubles keep some digits of what small columns say."""
 
 ASIDE = 1e-9
 """A corner on a side of the region that lies beside it by more than this, relative to its terms, is that of another facet."""
@@ -156,7 +165,8 @@ def explore(
         problem = make_problem(
             X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, feature_names, pos_label
         )
-        _warn_of_rows(problem)
+        for warn in (_warn_of_weights, _warn_of_scales, _warn_of_rows):
+            warn(problem)
         if store is not None:
             task = Task(problem, bounds, start, random_state is None)
             stored = explore_into(store, task, partial(first_state, problem, bounds, start), n_jobs, most, limit, progress)
@@ -274,25 +284,49 @@ def _warn_of_region(atlas: Atlas) -> None:
         )
 
 
-def _warn_of_rows(problem: Problem) -> None:
-    """Warn of rows that are nearly equal, but not so nearly that they are tied: the jitter moves corners between them.
+def _warn_of_weights(problem: Problem) -> None:
+    """Warn of points that count only at costs where those of large weight are beyond all digits."""
+    weight = problem.data.weight
+    if weight.size > 0 and weight.max() > FAINT * weight.min():
+        warn_of_accuracy(
+            f"sample_weight: the weights of rows differ by a factor of {weight.max() / weight.min():.0e}: polygons at large "
+            "costs are not exact, models are; give rows that hardly count the weight zero"
+        )
 
-    Rows that are close to each other are so along any direction; those that are neighbours there are looked at.
+
+def _warn_of_scales(problem: Problem) -> None:
+    """Warn of rows whose columns, or the bias, differ too much in scale; the jitter says how much."""
+    jitter = float(np.abs(problem.data.target_jitter).max(initial=0.0))
+    condition = TAME * np.sqrt(JITTER / jitter) if jitter > 0 else 1.0
+    if condition > STEEPEST:
+        warn_of_accuracy(
+            f"columns of X and the bias differ in scale by a factor of {condition:.0e}: polygons are not exact, models are; "
+            "standardise the features"
+        )
+
+
+def _warn_of_rows(problem: Problem) -> None:
+    """Warn of rows that are nearly equal, but not so nearly that they are tied: jitter and rounding move corners between them.
+
+    Rows that are close to each other are so along any direction; those that are neighbours there are looked at. Jitter counts
+    beside the length of a row. Rounding is that of each entry: rows that differ in a small column alone are not close by it.
     """
     data = problem.data
     rows = data.rows * np.where(data.axis == P, 1.0, -1.0)[:, None]
     order = np.argsort(rows @ np.cos(np.arange(rows.shape[1])), kind="stable")
+    step, size = np.abs(np.diff(rows[order], axis=0)), np.abs(rows[order])
     with np.errstate(divide="ignore", invalid="ignore"):  # rows of zeros
-        apart = np.linalg.norm(np.diff(rows[order], axis=0), axis=1) / data.norm[order[1:]]
-    jitter = float(np.abs(data.target_jitter).max(initial=0.0))
-    close = np.where(apart > TIED, apart, np.inf)
-    k = int(np.argmin(close)) if close.size else -1
-    if k < 0 or not jitter > MOVED * close[k]:
+        apart = np.linalg.norm(step, axis=1) / data.norm[order[1:]]
+        by_entry = np.nanmax(step / np.maximum(size[1:], size[:-1]), axis=1, initial=0.0)
+        jitter = float(np.abs(data.target_jitter).max(initial=0.0))
+        moved = np.where(apart > TIED, np.maximum(jitter / apart, ROUNDED / by_entry), 0.0)
+    k = int(np.argmax(moved)) if moved.size else -1
+    if k < 0 or not moved[k] > MOVED:
         return
     i, j = sorted(problem.first_rows[order[k : k + 2]].tolist())
     warn_of_accuracy(
-        f"rows {i} and {j} of X differ by {close[k]:.0e} of their length: corners of facets between them are known to about "
-        f"{min(1.0, jitter / close[k]):.0e} only, models are right; round X, so that such rows are equal"
+        f"rows {i} and {j} of X differ by {apart[k]:.0e} of their length: corners of facets between them are known to about "
+        f"{min(1.0, moved[k]):.0e} only, models are right; round X, so that such rows are equal"
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.atlas.atlas import Atlas, check_costs
+from svmatlas.atlas.budget import available_memory
 from svmatlas.atlas.checks import validate_store
 from svmatlas.atlas.facets import Facet, Partition
 from svmatlas.atlas.single import Cuts, find_cuts, unite_tile
@@ -50,6 +51,9 @@ CACHE = 2**28
 
 NOT_COUNTED = {"n_refined": 0, "n_zero": 0, "n_exact": 0}
 """Files of tiles do not say how often doubles did not decide."""
+
+JOINED = 250
+"""Bytes of memory for each piece, at the least, while tiles are joined."""
 
 AT_ONCE = 512
 """Costs that are asked of a tile at once: some (512, N) arrays."""
@@ -417,9 +421,20 @@ class AtlasStore:
         n_jobs : int, optional
             Number of threads; -1 for all cores. Default: 1.
 
+        Raises
+        ------
+        MemoryError
+            If its pieces surely need more memory than there is. Stores are asked, validated and drawn without it.
+
         """
         if not self.complete:
             raise ValueError("a partial store cannot be joined: explore with the same arguments to finish it")
+        needed, available = JOINED * self.n_pieces, available_memory()
+        if needed > available:
+            raise MemoryError(
+                f"{self.path} has {self.n_pieces} pieces of facets: joined they need {needed / 2**30:.3g} GiB, and "
+                f"{available / 2**30:.3g} GiB are available. Ask, validate or draw the store itself, or explore a part of it"
+            )
         from joblib import effective_n_jobs
 
         jobs = 1 if n_jobs is None else int(effective_n_jobs(n_jobs))

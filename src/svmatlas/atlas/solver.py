@@ -14,6 +14,7 @@ import numpy.typing as npt
 from svmatlas.data.problem import Problem
 from svmatlas.engine.canonical import Canonical
 from svmatlas.engine.floors import ON_SIDE, Floor
+from svmatlas.engine.guess import alpha_on_plateau
 from svmatlas.engine.locate import NOWHERE, Locator
 from svmatlas.engine.workspace import Floats, Ints, L, Region
 from svmatlas.models.gap import user_gaps, warn_if_inaccurate
@@ -62,7 +63,7 @@ class Solver:
         limit = self._limit_on_plateau(way) or first_limit(self.problem.data, self.region, self._along(way.stops), way)
         if limit is None or (not self.complete and limit.violation > LOST):
             raise ValueError(f"costs ({p:g}, {q:g}) are outside the explored part of this partial atlas")
-        gap = max(limit.violation, self._gap_on_the_way(limit.facet, way.stops))
+        gap = max(limit.violation, limit.longer, self._gap_on_the_way(limit.facet, way.stops))
         warn_if_inaccurate(np.array([gap]), np.array([p]), np.array([q]), self.problem.features.linear)
         return limit
 
@@ -157,14 +158,21 @@ class Solver:
         """Alpha times l on a plateau above the stretch of its floor that is a side: between those at its ends (floors.py)."""
         (a, b), other = floor.side / floor.side[:, L, None], 1 - floor.axis
         if floor.axis not in self.sides:
-            states = np.array([self._state_at(end) for end in (a, b)])
-            share, bound = solve(self.problem.data, self.region, states, np.array([a, b])).share, np.array([a, b])
-            self.sides[floor.axis] = share * self.problem.data.weight * bound[:, self.problem.data.axis]
+            self.sides[floor.axis] = np.array([self._alpha_at(end, floor.axis) for end in (a, b)])
         first, last = self.sides[floor.axis]
         length = b[other] - a[other]
         way = np.clip((c[:, other] / c[:, L] - a[other]) / (length or 1.0), 0.0, 1.0)[:, None]
         held: Floats = c[:, L, None] * ((1.0 - way) * first + way * last)
         return held
+
+    def _alpha_at(self, point: Floats, axis: int) -> Floats:
+        """Alpha at costs (p, q, 1) on the plateau of a class."""
+        data = self.problem.data
+        alpha = alpha_on_plateau(data, point, axis)
+        if alpha is None:
+            share = solve(data, self.region, self._state_at(point)[None], point[None]).share[0]
+            alpha = share * data.weight * point[data.axis]
+        return alpha
 
     def _search(self, point: Floats, first: int) -> tuple[int, Solution]:
         """The piece at homogeneous costs and the solution there, from ``first``, pieces at smaller costs, and those nearby."""

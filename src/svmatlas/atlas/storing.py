@@ -216,7 +216,7 @@ def write_found(folder: str, store: str, surveyor: Surveyor, tile: Tile, facets:
     packed = pack_tile(surveyor, tile, facets)
     if not _is_seen(folder, store):
         return Written("", packed.summary, 0, packed)
-    return Written(*_put(Manifest(Path(folder)).tile_path(tile.number), store, tile, packed), None)
+    return Written(*write_tile(Manifest(Path(folder)).tile_path(tile.number), store, tile, packed), None)
 
 
 def pack_tile(surveyor: Surveyor, tile: Tile, facets: Facets) -> Packed:
@@ -227,11 +227,6 @@ def pack_tile(surveyor: Surveyor, tile: Tile, facets: Facets) -> Packed:
     cuts = find_cuts(problem, region, tile.bounds, canonical.mesh)
     summary = count(canonical.mesh, cuts, canonical.split.kind.size)
     return pack(facets, surveyor.engine.plateaus, summary, cuts.facets, keys_of(canonical, cuts.facets, surveyor.words))
-
-
-def _put(path: Path, store: str, tile: Tile, packed: Packed) -> tuple[str, Summary, int]:
-    digest, n_bytes = write_tile(path, store, tile, packed)
-    return digest, packed.summary, n_bytes
 
 
 @lru_cache(maxsize=4)
@@ -249,16 +244,27 @@ def _go_on(manifest: Manifest, n_jobs: int | None, max_facets: float, limit: Lim
     store = AtlasStore(manifest, problem, start)
     if not manifest.finished:
         manifest.add({"begun": round(time.time(), 3)})
-        surveyor = Surveyor(problem, store.region, frugal=True)
-        surveyor.leave_out_plateaus()
-        if manifest.cuts is None:
-            manifest.take_cuts(_find_cuts(surveyor, limit))
         with _bar(progress, manifest) as show:
-            for _ in _explore(manifest, surveyor, n_jobs, max_facets, limit):
-                show()
+            _explore_rest(manifest, Surveyor(problem, store.region, frugal=True), n_jobs, max_facets, limit, show)
         if manifest.complete:
-            _finish(manifest)
+            _finish(manifest)  # the memory of the surveyor is free now
     return AtlasStore(manifest, problem, start)
+
+
+def _explore_rest(
+    manifest: Manifest,
+    surveyor: Surveyor,
+    n_jobs: int | None,
+    max_facets: float,
+    limit: Limit,
+    show: Callable[[], None],
+) -> None:
+    """Cut the region, if that was not done, and explore what is left of its tiles."""
+    surveyor.leave_out_plateaus()
+    if manifest.cuts is None:
+        manifest.take_cuts(_find_cuts(surveyor, limit))
+    for _ in _explore(manifest, surveyor, n_jobs, max_facets, limit):
+        show()
 
 
 def _find_cuts(surveyor: Surveyor, limit: Limit) -> tuple[list[float], list[float]]:
@@ -284,6 +290,7 @@ def _explore(manifest: Manifest, surveyor: Surveyor, n_jobs: int | None, max_fac
                     found += manifest.done[tile.number].summary.n_pieces
                     if found >= max_facets:
                         break
+        surveyor.forget_threads()
         waiting = parts
 
 
@@ -295,7 +302,7 @@ def _take(manifest: Manifest, tile: Tile, found: Found[Written]) -> list[Tile]:
     assert written is not None
     told = written[:3]
     if written.packed is not None:
-        told = _put(manifest.tile_path(tile.number), manifest.name, tile, written.packed)
+        told = write_tile(manifest.tile_path(tile.number), manifest.name, tile, written.packed)
     manifest.take_done(tile, *told, found.seconds)
     return []
 

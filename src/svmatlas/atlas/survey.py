@@ -22,9 +22,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from svmatlas.atlas.plateau_tiles import PlateauTiles
 from svmatlas.data.problem import Bounds, Problem, make_region, make_tile
 from svmatlas.engine.arena import before_in, facet_of, states_of
-from svmatlas.engine.clipping import EMPTY
+from svmatlas.engine.clipping import CLOSED, EMPTY
 from svmatlas.engine.compiled import entry
 from svmatlas.engine.guess import approximate
 from svmatlas.engine.layers import FULL, PAUSED
@@ -221,6 +222,7 @@ class Surveyor:
         self.ray = Ray(problem, bounds)
         self.seeds: deque[Seed] = deque(maxlen=SEEDS)
         self.known: dict[tuple[float, ...], tuple[States, Floats | None]] = {}  # partitions at corners of tiles, and weights
+        self.plateau_tiles = PlateauTiles()
         self.met: dict[Side, int] = {}  # so many facets are on the sides of tiles; 1 if these are being explored
         self.spare: tuple[Bounds, Facets] | None = None  # of the first tile, if it was too large
         self.undone: list[Bounds] = []
@@ -234,6 +236,12 @@ class Surveyor:
         """
         least = self.problem.homogeneous(*np.array([[low] for low, _ in self.bounds]))[0]
         self.engine.plateaus = find_plateaus(self.problem.data, joined * least[:2] / least[2])
+
+    def forget_threads(self) -> None:
+        """Give back the memory of threads that are gone: some 60 MB each."""
+        for engine in (self.engine, self.thorough.engine):
+            engine.blocks.clear()
+            engine.spaces.clear()
 
     @cached_property
     def thorough(self) -> Surveyor:
@@ -323,6 +331,9 @@ class Surveyor:
         limit: Limit = NEVER,
     ) -> Facets | list[Bounds]:
         """The facets of one tile; if they are too many the parts to cut it into. Stopped if it is time before there is one."""
+        on_plateau = self.plateau_tiles.find(tile, self.engine.plateaus & (max_facets == np.inf))
+        if on_plateau is not None:
+            return on_plateau
         region = make_tile(tile, self.problem.cost_exponent, self.region)
         n = self.problem.n_points
         share = 0.5
@@ -399,12 +410,21 @@ class Surveyor:
             if _reaches(tile, place) and self._plateau_at(state) < 0:
                 return state
         costs = [_between(*bound, share, self._unit) for bound in tile]
-        state = state_at(self.problem, costs[0], costs[1], limit)
-        axis = self._plateau_at(state)
+        axis = self._plateau_near(costs) if share == 0.5 else -1  # to find a partition on one takes long
+        if axis < 0:
+            state = state_at(self.problem, costs[0], costs[1], limit)
+            axis = self._plateau_at(state)
         if axis >= 0:  # go to where classes balance, which is on no plateau, or to a side of the tile
             costs[axis] = max(tile[axis][0], costs[1 - axis] * self.weights[1 - axis] / self.weights[axis])
             state = state_at(self.problem, costs[0], costs[1], limit)
         return state
+
+    def _plateau_near(self, costs: list[float]) -> int:
+        """The class with a plateau that costs may lie on, by (1) of plateaus.py, if it is left out; else -1."""
+        c = self.problem.homogeneous(*np.array(costs)[:, None])[0]
+        pull = c[:2] / c[2] * self.weights
+        holds = self.engine.plateaus & (pull > self.problem.data.anchor**2 + pull[::-1])
+        return int(np.argmax(holds)) if holds.any() else -1
 
     def _plateau_at(self, state: States) -> int:
         """The class with a plateau that a partition lies on, if it is left out; else -1."""
@@ -415,7 +435,9 @@ class Surveyor:
         return -1
 
     def remember(self, tile: Bounds, facets: Facets) -> None:
-        """The facets with the longest edges on each cut of a tile, and those at its corners."""
+        """The facets with the longest edges on each cut of a tile, and those at its corners; whether it lies on a plateau."""
+        if facets.code.size == 0 and facets.outcome == CLOSED and (axis := self._plateau_at(facets.start)) >= 0:
+            self.plateau_tiles.take(axis, tile, facets)
         longest, place, count = longest_on_cuts(facets.at, facets.code, facets.vertex, facets.corner)
         there = longest >= 0
         costs = self._costs(place[there]).tolist()

@@ -12,7 +12,7 @@ Arcs and corners have scores of their own, and so have the cells: the best of th
 is below it is dropped. Most steps are of patches, as long as these can lower the bound. Boxes are taken in turn from two ends:
 the one with the highest bound, so that the bound falls, and the one with the best known score, so that the incumbent rises. A
 box is explored rather than halved if it has few facets. Boxes that reach an axis or infinity have few, whatever the data, and
-no corners: they are explored as they are.
+no corners: they are explored as they are, and cut only if that takes too long.
 
 Whole maps of some hundred rows take seconds, and tell all. How long they are going to take is estimated from the events on the
 ray of equal costs. If there is time for them, they are made after patches and boxes had a share of it, one *region* after the
@@ -26,7 +26,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import suppress
-from itertools import count, pairwise, product
+from itertools import count
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -39,6 +39,18 @@ from svmatlas.choose.ball import decide
 from svmatlas.choose.cells import Cell
 from svmatlas.choose.corners import Corner, Costs, Solver
 from svmatlas.choose.curves import Tile
+from svmatlas.choose.division import (
+    boxes_between,
+    cut_in_two,
+    distance_of,
+    finite_sizes,
+    hull_of,
+    intersection,
+    is_inside,
+    make_cuts,
+    make_edges,
+    middle_of,
+)
 from svmatlas.choose.folds import Folds, check_scorable
 from svmatlas.choose.judge import Judge, fold_scores
 from svmatlas.choose.overlay import MAPS_SHARE, FoldMap, Overlay, make_fold, make_judge, overlay_of
@@ -58,14 +70,14 @@ from svmatlas.support.threads import make_workers
 
 Floats = npt.NDArray[np.float64]
 
-STEP = 10.0
-"""Ratio of the costs at the two ends of the first boxes."""
+LARGE, FURTHEST = 2.0**12, 2.0**20
+"""The largest costs of the first boxes, in units of the data, are between these: beyond, rounding spoils arcs..."""
 
-LARGE, FURTHEST = 2.0**12, 2.0**40
-"""The largest costs of the first boxes, in units of the data, are between these..."""
+TAIL = 0.01
+"""...and, if they can, this share of the events on the ray of equal costs is beyond them: facets are few there."""
 
-BEYOND = 4.0
-"""...and, if they can, so many times those of the last event on the ray of equal costs: beyond, facets are few."""
+PART = 0.25
+"""Share of the time that is left for one box that reaches an axis or infinity; it is cut if that is not enough."""
 
 SHIFT = (1.0371, 1.1093)
 """Factors on the costs of the first boxes, and..."""
@@ -202,15 +214,15 @@ class BoxSearch:
         squares = float(sum(sizes.size**2 for sizes in events))
         self.expected = PER_SQUARE * squares  # seconds for the maps of all folds
         sizes = np.concatenate([own * _unit(solver) for own, solver in zip(events, self.solvers, strict=True)])
-        cuts = [_cuts(bound, sizes * SHIFT[k], int(np.sqrt(squares / SQUARES))) for k, bound in enumerate(bounds)]
-        edges = [_edges(bound, self._small(axis), large, SHIFT[axis]) for axis, bound in enumerate(bounds)]
+        edges = [make_edges(bound, self._small(axis), large, SHIFT[axis]) for axis, bound in enumerate(bounds)]
+        cuts = [make_cuts(edges[k], sizes * SHIFT[k], int(np.sqrt(squares / SQUARES))) for k in range(2)]
         self.edges = [sorted({*edge, *cut}) for edge, cut in zip(edges, cuts, strict=True)]
-        self.regions = list(product(pairwise(cuts[0]), pairwise(cuts[1])))
+        self.regions = boxes_between(cuts)
         for box in _first_boxes(self.edges, perfect):
             self._push(box)
         walkers = [ArcWalker(solver.problem) for solver in self.solvers]
         is_small = max(solver.problem.n_points for solver in self.solvers) <= SMALL
-        arcs = (1.0, 1.0) if is_small or record is not None else _sizes(self.edges)  # a proof is of boxes
+        arcs = (1.0, 1.0) if is_small or record is not None else finite_sizes(self.edges)  # a proof is of boxes
         self.patches = PatchSearch(walkers, self.rows, judge, bounds, arcs, perfect, pool)
 
     # The queue
@@ -241,9 +253,9 @@ class BoxSearch:
     def _explore_region(self, limit: Limit) -> None:
         """Explore what is open of the region with the highest bound, unless it takes much longer than expected."""
         top = self._open()[0]
-        region = next(bounds for bounds in self.regions if _is_inside(top.bounds, bounds))
-        boxes = [box for box in self.open_boxes if _is_inside(box.bounds, region)]
-        whole = CostBox(_around([box.bounds for box in boxes], self.edges), self.upper, 0)
+        region = next(bounds for bounds in self.regions if is_inside(top.bounds, bounds))
+        boxes = [box for box in self.open_boxes if is_inside(box.bounds, region)]
+        whole = CostBox(hull_of([box.bounds for box in boxes], self.edges), self.upper, 0)
         try:
             self._explore(whole, limit.within(min(PATIENCE * self.expected, limit.left / 2)))
         except Stopped:
@@ -253,7 +265,7 @@ class BoxSearch:
             box.ticket = -1
 
         def is_part(bounds: Bounds) -> bool:
-            return bounds != whole.bounds and _is_inside(bounds, whole.bounds)
+            return bounds != whole.bounds and is_inside(bounds, whole.bounds)
 
         self.closed = [bounds for bounds in self.closed if not is_part(bounds)]
         self.explored = [part for part in self.explored if not is_part(part.bounds)]
@@ -263,7 +275,7 @@ class BoxSearch:
         weights = [[float(s.problem.data.weight[s.problem.data.axis == k].sum()) for k in range(2)] for s in self.solvers]
         total = np.mean(weights, axis=0)
         usual = np.median([_unit(solver) for solver in self.solvers]) * total.max() / total * np.array(SHIFT)
-        p, q = (u if lo < u < hi else _middle(lo, hi) for u, (lo, hi) in zip(usual.tolist(), self.bounds, strict=True))
+        p, q = (u if lo < u < hi else middle_of(lo, hi) for u, (lo, hi) in zip(usual.tolist(), self.bounds, strict=True))
         self._node((p, q), limit, None)
 
     def _step(self, limit: Limit) -> None:
@@ -343,8 +355,24 @@ class BoxSearch:
             for half in self._halves(box, limit):
                 self._push(half)
             box.ticket = -1
-        else:
+        elif box.is_finite:
             self._explore(box, limit)
+        else:
+            self._explore_or_cut(box, limit)
+
+    def _explore_or_cut(self, box: CostBox, limit: Limit) -> None:
+        """Explore a box that reaches an axis or infinity; cut it if that takes too long."""
+        part = limit.within(PART * limit.left) if limit.finite else limit
+        try:
+            self._explore(box, part)
+        except Stopped:
+            if limit.expired or not part.expired:
+                raise
+            for bounds in cut_in_two(box.bounds):
+                smaller = CostBox(bounds, box.upper, box.level + 1)
+                smaller.seen = self.best.score if smaller.holds(self.best.costs) else -np.inf
+                self._push(smaller)
+            box.ticket = -1
 
     def _bound(self, box: CostBox) -> None:
         """The bound from the models at the corners."""
@@ -474,43 +502,18 @@ class BoxSearch:
         return float(min(found))
 
     def _large(self, events: list[Floats]) -> float:
-        """Costs beyond which facets are few: some times those of the last events on a ray."""
-        sizes = [np.clip(BEYOND * own.max(initial=0.0), LARGE, FURTHEST) for own in events]
+        """Costs beyond which facets are few: hardly any events on a ray are larger."""
+        sizes = [np.clip(np.quantile(own, 1.0 - TAIL) if own.size else 0.0, LARGE, FURTHEST) for own in events]
         return float(max(size * _unit(solver) for size, solver in zip(sizes, self.solvers, strict=True)))
 
 
 def _first_boxes(edges: list[list[float]], upper: float) -> Iterator[CostBox]:
     """Boxes that make up the region, those in the middle first."""
-    boxes = [CostBox((p, q), upper, 0) for p, q in product(pairwise(edges[0]), pairwise(edges[1]))]
+    boxes = [CostBox(bounds, upper, 0) for bounds in boxes_between(edges)]
     for box in boxes:
         box.level = 0 if box.is_finite else LATE
     middle = [edge[len(edge) // 2] for edge in edges]
-    yield from sorted(boxes, key=lambda box: (not box.is_finite, _distance(box, middle)))
-
-
-def _sizes(edges: list[list[float]]) -> tuple[float, float]:
-    """The least and the largest size of arcs: those of the first boxes that reach neither an axis nor infinity."""
-    inner = [[cost for cost in edge if 0 < cost < np.inf] for edge in edges]
-    ends = [end for end in inner if end]
-    return (min(end[0] for end in ends), max(end[-1] for end in ends)) if ends else (1.0, 1.0)
-
-
-def _cuts(bound: tuple[float, float], sizes: Floats, n: int) -> list[float]:
-    """Ends of regions along one axis: about as many events, of some ``sizes``, are between two of n cuts."""
-    inner = np.unique(np.quantile(sizes, np.arange(1, n + 1) / (n + 1))) if n > 0 else np.empty(0)
-    return [bound[0], *inner[(inner > bound[0]) & (inner < bound[1])].tolist(), bound[1]]
-
-
-def _around(boxes: list[Bounds], edges: list[list[float]]) -> Bounds:
-    """First boxes that hold some boxes, as one."""
-    first = [max(cost for cost in edge if cost <= min(box[k][0] for box in boxes)) for k, edge in enumerate(edges)]
-    last = [min(cost for cost in edge if cost >= max(box[k][1] for box in boxes)) for k, edge in enumerate(edges)]
-    return (first[0], last[0]), (first[1], last[1])
-
-
-def _is_inside(box: Bounds, other: Bounds) -> bool:
-    """Whether all of a box is in another one."""
-    return all(low <= lo and hi <= high for (lo, hi), (low, high) in zip(box, other, strict=True))
+    yield from sorted(boxes, key=lambda box: (not box.is_finite, distance_of(box.bounds, middle)))
 
 
 def _ray_events(problem: Problem, limit: Limit) -> Floats:
@@ -527,25 +530,6 @@ def _ray_events(problem: Problem, limit: Limit) -> Floats:
 def _unit(solver: Solver) -> float:
     """A cost of 1 in the units of the data, in the user's."""
     return float(np.ldexp(1.0, int(np.clip(-solver.problem.cost_exponent, -1000, 1000))))
-
-
-def _edges(bound: tuple[float, float], small: float, large: float, shift: float) -> list[float]:
-    """Ends of the first boxes along one axis."""
-    inner = small * shift * STEP ** np.arange(1 + np.ceil(max(0.0, np.log(large / small) / np.log(STEP))))
-    return [bound[0], *(cost for cost in inner.tolist() if bound[0] < cost < bound[1]), bound[1]]
-
-
-def _middle(lo: float, hi: float) -> float:
-    """A cost between two others, which are not both 0 and infinity."""
-    if hi == np.inf:
-        return 2.0 * lo
-    return float(np.sqrt(lo * hi)) if lo > 0 else hi / 2.0
-
-
-def _distance(box: CostBox, middle: list[float]) -> float:
-    """How far a box is from the middle, in logarithms; the others by their ends that are costs."""
-    ends = [[cost for cost in bound if 0 < cost < np.inf] for bound in box.bounds]
-    return float(sum(np.mean(np.log(np.divide(end, m))) ** 2 for end, m in zip(ends, middle, strict=True) if end))
 
 
 def _expected_facets(box: CostBox) -> int:
@@ -625,7 +609,7 @@ def _join(work: BoxSearch, limit: Limit) -> Overlay:
     ends = np.array([part.bounds for part in work.explored])
     (a, b), (c, d) = zip(ends[:, :, 0].min(axis=0).tolist(), ends[:, :, 1].max(axis=0).tolist(), strict=True)
     hull = (a, b), (c, d)
-    rest = [part for bounds in work.closed for part in _intersection(bounds, hull)]
+    rest = [part for bounds in work.closed for part in intersection(bounds, hull)]
     tiles = [[tile for part in work.explored for tile in part.tiles[k]] for k in range(len(work.folds))]
     return overlay_of(hull, work.bounds, work.judge, work.folds, tiles, rest, limit)
 
@@ -652,9 +636,3 @@ def _overlay_of_point(work: BoxSearch) -> Overlay:
         key=np.zeros(1, dtype=np.uint64),
     )
     return Overlay(box, work.judge, bounds, work.bounds, 0, [fold.holdout for fold in work.folds])
-
-
-def _intersection(box: Bounds, other: Bounds) -> list[Bounds]:
-    """What two boxes have in common: one box or none."""
-    (a, b), (c, d) = ((max(lo, low), min(hi, high)) for (lo, hi), (low, high) in zip(box, other, strict=True))
-    return [((a, b), (c, d))] if a < b and c < d else []

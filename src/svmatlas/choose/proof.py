@@ -59,7 +59,9 @@ class Record:
     def __init__(self, folds: Folds, scoring: str, model: dict[str, Any], region: Bounds, n_jobs: int | None) -> None:
         self.folds, self.scoring, self.model, self.region, self.n_jobs = folds, scoring, model, region, n_jobs
         rows, held = [], []
-        for train, test in folds.splits:
+        for k, (train, test) in enumerate(folds.splits):
+            if np.intersect1d(train, test).size:
+                raise ValueError(f"proof: fold {k} holds out rows that it is trained on")
             given = folds.X[train], folds.positive[train], folds.weight[train], folds.X[test]
             rows.append(FoldRows(*given, float(model["bias"])))
             held.append(folds.positive[test])

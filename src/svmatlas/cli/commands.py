@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 OK, NO = 0, 1
 """Exit codes: done; done, but the answer is no (not valid, not complete, not certified)."""
 
+MOST_JOINED = 2_000_000
+"""Pieces up to which a store is joined for its picture, so that it has layers and edges: some seconds."""
+
 
 def _explore(arguments: argparse.Namespace) -> int:
     if arguments.resume is not None:
@@ -222,7 +225,9 @@ def _plot(arguments: argparse.Namespace) -> int:
     from svmatlas.show.displays import AtlasDisplay, use_files
 
     use_files()
-    atlas = _whole(arguments.map)
+    atlas = _open(arguments.map)
+    if isinstance(atlas, svmatlas.AtlasStore) and atlas.n_pieces <= MOST_JOINED and atlas.complete:
+        atlas = atlas.atlas()
     display = AtlasDisplay.from_atlas(
         atlas, color_by=arguments.color_by, scale=arguments.scale, limits=_pairs(arguments.limits),
         events=arguments.events, rays=arguments.ray,
@@ -265,7 +270,7 @@ def _validate(arguments: argparse.Namespace) -> int:
 
 def _certify(arguments: argparse.Namespace) -> int:
     table = None if arguments.data is None else _read(arguments)
-    X, y = (None, None) if table is None else (table.X, table.y)
+    X, y, weights = (None, None, None) if table is None else (table.X, table.y, _weights(arguments, table))
     bar: Any = make_bar(" facets") if _progress(arguments) else nullcontext()
     with bar as shown, _about(arguments.data or arguments.map):
 
@@ -274,7 +279,7 @@ def _certify(arguments: argparse.Namespace) -> int:
             shown.update(done - shown.n)
 
         subject = _whole(arguments.map) if Path(arguments.map).is_dir() else arguments.map
-        report = svmatlas.certify(subject, X, y, progress=advance if shown is not None else None, n_jobs=arguments.jobs)
+        report = svmatlas.certify(subject, X, y, weights, advance if shown is not None else None, arguments.jobs)
     _report(arguments, vars(report), str(report))
     return OK if report.ok else NO
 
@@ -322,14 +327,19 @@ def _read(arguments: argparse.Namespace) -> Table:
 
 def _model(arguments: argparse.Namespace, table: Table) -> dict[str, Any]:
     """What all functions that take data are told of the model."""
+    return {
+        "bias": arguments.bias, "random_state": arguments.seed, "kernel": arguments.kernel, "gamma": arguments.gamma,
+        "degree": arguments.degree, "coef0": arguments.coef0, "sample_weight": _weights(arguments, table),
+        "pos_label": _positive(arguments, table),
+    }  # fmt: skip
+
+
+def _weights(arguments: argparse.Namespace, table: Table) -> Any:
+    """The weights of the rows, or None."""
     weights = None if arguments.weights is None else table.aside[0]
     if weights is not None and weights.dtype.kind not in "biuf":
         raise DataError(f"{arguments.data}, column {arguments.weights}: weights must be numbers")
-    return {
-        "bias": arguments.bias, "random_state": arguments.seed, "kernel": arguments.kernel, "gamma": arguments.gamma,
-        "degree": arguments.degree, "coef0": arguments.coef0, "sample_weight": weights,
-        "pos_label": _positive(arguments, table),
-    }  # fmt: skip
+    return weights
 
 
 def _positive(arguments: argparse.Namespace, table: Table) -> Any:

@@ -17,6 +17,9 @@ from sklearn.preprocessing import StandardScaler
 import svmatlas
 from svmatlas.support.writing import replacing
 
+POSITIVE = "benign"
+"""The class that C+ is the cost of errors on: the majority, as it is labelled 1 in these data."""
+
 GRID = np.geomspace(1e-4, 1e2, 13)
 """Costs of a grid as it is often taken: two values a decade, for both C+ and C-."""
 
@@ -30,18 +33,20 @@ def run(folder: Path, progress: bool = True) -> None:
 
     use_files()
     cancer = load_breast_cancer()
-    X, y = StandardScaler().fit_transform(cancer.data), cancer.target
+    X, y = StandardScaler().fit_transform(cancer.data), cancer.target_names[cancer.target]
     print(f"The map to look at will be {folder / 'map.html'}: open it in a browser when this is done.\n")
-    print(f"Breast cancer: {X.shape[0]} rows, {X.shape[1]} features, standardised; {np.sum(y == 1)} benign (positive).\n")
+    classes = f"{np.sum(y == POSITIVE)} {POSITIVE} (positive)"
+    print(f"Breast cancer: {X.shape[0]} rows, {X.shape[1]} features, standardised; {classes}.\n")
     print("1. Every linear SVM there is on these data: all costs (C+, C-) from 0 to infinity.", flush=True)
     begin = time.perf_counter()
-    atlas = svmatlas.explore(X, y, n_jobs=-1, progress=progress, feature_names=list(map(str, cancer.feature_names)))
+    names = list(map(str, cancer.feature_names))
+    atlas = svmatlas.explore(X, y, pos_label=POSITIVE, n_jobs=-1, progress=progress, feature_names=names)
     print(f"   {atlas.n_facets:,} facets in {atlas.n_layers} layers, {time.perf_counter() - begin:.1f} s.\n")
     print("2. The certificate that nothing is missing and everything is optimal:", flush=True)
     print("   " + str(atlas.validate(progress=progress, n_jobs=-1)).replace("\n", "\n   ") + "\n")
     print("3. The best costs for balanced accuracy, 5-fold cross-validation, over the whole plane:", flush=True)
     begin = time.perf_counter()
-    selection = svmatlas.select(X, y, cv=5, n_jobs=-1, progress=progress)
+    selection = svmatlas.select(X, y, cv=5, pos_label=POSITIVE, n_jobs=-1, progress=progress)
     _compare(selection, y, time.perf_counter() - begin)
     print(f"\n4. The page and pictures in {folder}:", flush=True)
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +57,7 @@ def run(folder: Path, progress: bool = True) -> None:
 
 def _compare(selection: svmatlas.Selection, y: Any, seconds: float) -> None:
     """The best score beside what a grid and balanced weights reach on the same folds."""
-    n_pos, n_neg = np.sum(y == 1), np.sum(y == 0)
+    n_pos, n_neg = np.sum(y == POSITIVE), np.sum(y != POSITIVE)
     n = n_pos + n_neg
     on_grid = selection.score_at(*(v.ravel() for v in np.meshgrid(GRID, GRID)))
     balanced = selection.score_at(BALANCED * n / (2 * n_pos), BALANCED * n / (2 * n_neg))
@@ -74,7 +79,7 @@ def _draw(folder: Path, atlas: svmatlas.Atlas, selection: svmatlas.Selection) ->
             "layers over the whole quadrant, infinity included; the diagonal is the SVM with one cost",
             AtlasDisplay.from_atlas(atlas, scale="triangle", rays=[1.0]),
         ),
-        "alpha.png": ("dual variables of three rows", AlphaDisplay.from_atlas(atlas, [13, 38, 49])),
+        "alpha.png": ("dual variables of three rows", AlphaDisplay.from_atlas(atlas, [13, 38, 49], resolution=300)),
         "selection.png": (
             "the cross-validated score in its true cells, the best outlined, a grid on top",
             SelectionDisplay.from_selection(selection, grid=(GRID, GRID)),

@@ -182,8 +182,8 @@ def _add_plot(command: argparse.ArgumentParser) -> None:
     _add_map(command)
     command.add_argument("-o", "--output", required=True, metavar="FILE", help="png, pdf or svg file to write")
     command.add_argument(
-        "--color-by", default="layer", choices=["layer", "alternating", "margin_size", "support", "tie", "score"],
-        help="what the colours say (default: layer)",
+        "--color-by", choices=["layer", "alternating", "margin_size", "support", "tie", "score"],
+        help="what the colours say (default: layer; of a large store margin_size)",
     )  # fmt: skip
     command.add_argument("--scale", default="log", choices=["log", "linear", "triangle"], help="default: log")
     command.add_argument("--limits", nargs=4, type=float, metavar=("P0", "P1", "Q0", "Q1"), help="costs in view")
@@ -217,4 +217,6 @@ def _add_certify(command: argparse.ArgumentParser) -> None:
     command.add_argument("--data", metavar="DATA", help="the data that the map was made of (default: the rows in the map)")
     command.add_argument("--label", metavar="COL", help="column of labels by name or number (default: the last)")
     command.add_argument("--format", choices=FORMATS, help="of DATA (default: by its suffix or content)")
+    command.add_argument("--weights", metavar="COL", help="column of weights of the rows, by name or number")
+    command.add_argument("--groups", metavar="COL", help="column of groups that a selection was told of: it is no feature")
     _add_jobs(command)

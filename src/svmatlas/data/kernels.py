@@ -77,13 +77,14 @@ def _square_distances(X: Any, Y: Any) -> Floats:
 
     They do not depend on the origin. It is put among the rows, so that sums of large squares do not hide them; not so for
     sparse rows, which would be sparse no more. Rows that are close to each other by their distance from the origin are
-    subtracted one by one.
+    subtracted one by one, as they are given: beside one row that is far out the new origin takes all digits off the others.
     """
+    moved, others = X, Y
     if not issparse(X) and not issparse(Y):
         center = Y.mean(axis=0)
-        X, Y = X - center, Y - center
-    sizes = _squares(X)[:, None] + _squares(Y)
-    products = X @ Y.T
+        moved, others = X - center, Y - center
+    sizes = _squares(moved)[:, None] + _squares(others)
+    products = moved @ others.T
     squares: Floats = sizes - 2.0 * (products.toarray() if issparse(products) else products)
     first, second = np.nonzero(squares < CLOSE * sizes)
     for k in range(0, first.size, PAIRS):

@@ -200,6 +200,7 @@ def _fill_surplus(t, first, end, v, d):
 
 @kernel
 def _count_not_positive(values):
+    """How many values are not positive; NaN counts."""
     count = 0
     for k in range(values.size):
         count += not values[k] > 0.0

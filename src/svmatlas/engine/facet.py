@@ -147,12 +147,13 @@ def gather(t):
     t.facet.n_margin = m
     t.facet.refined = 0
     t.facet.pencil[0], t.facet.pencil[1] = -1, -1
-    t.facet.filled += 1
+    t.facet.serial += 1
     return m
 
 
 @kernel
 def _round_pull(high, low, derivative, jitter, out):
+    """A pull with its jitter, as one double for each column."""
     for j in range(out.size):
         out[j] = high[j] + (low[j] + jitter * derivative[j])
 
@@ -167,8 +168,8 @@ WHICH_BYTE, TOP_BYTE, BIT = np.uint64(0x0001020304050607), np.uint64(56), np.uin
 @kernel
 def sign_points(t):
     """Fill ``sign`` of all points, once for a facet."""
-    if t.facet.signed != t.facet.filled:
-        t.facet.signed = t.facet.filled
+    if t.facet.signed != t.facet.serial:
+        t.facet.signed = t.facet.serial
         state, signs = t.state, t.single.sign
         for i in range(state.size):
             signs[i] = MINUS if state[i] == INSIDE else PLUS
@@ -230,7 +231,7 @@ def _project_out(t, k, v, r):
 def _orthogonalise(t, m):
     """X_M' = Q'R, the inverse of R, and the condition number of the normalised rows.
 
-    The first KEPT columns are those of the facet before: the points that move are mostly those that came last.
+    The first ``facet.kept`` columns are those of the facet before, and stay: points that move mostly came last into M.
     """
     coefficients = t.maps.coefficients
     basis, triangle, inverse, rho = t.factor.basis, t.factor.triangle, t.factor.inverse, t.factor.rho
@@ -347,7 +348,7 @@ def _bound_column(t, m, c):
 
 @kernel
 def solve_maps(t):
-    """Fill ``f`` for one partition, in doubles. False if |M| exceeds the rank, which no facet can have."""
+    """The affine maps of the partition in hand, in doubles. False if |M| exceeds the rank, which no facet can have."""
     m = gather(t)
     if m > t.data.rank:
         return False
@@ -415,9 +416,9 @@ def _anchor(t, m):
 @kernel
 def bound_derivatives(t):
     """The derivatives of the maps by the jitter, once for a facet, with bounds as those of the maps."""
-    if t.facet.derived == t.facet.filled:
+    if t.facet.derived == t.facet.serial:
         return
-    t.facet.derived = t.facet.filled
+    t.facet.derived = t.facet.serial
     solve_derivatives(t)
     m, kappa, top = t.facet.n_margin, t.facet.kappa, 0.0
     for k in range(m):

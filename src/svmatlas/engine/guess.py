@@ -11,7 +11,7 @@ import numpy.typing as npt
 from scipy.linalg import cho_factor, cho_solve
 
 from svmatlas.engine.compiled import entry
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Data
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, Data, P
 from svmatlas.support.stopping import NEVER, Limit
 
 Floats = npt.NDArray[np.float64]
@@ -28,6 +28,9 @@ MOST_FREE = 4
 
 SETTLED = 1e-10
 """Largest violation, in scores, that is left to the check."""
+
+SHARINGS, SHARED = 8, 2.0**-48
+"""So often what is left is shared out on a plateau; and how small it has to be, relative to its terms: rounding is less."""
 
 RIDGE = 1e-12
 """Relative to the mean square length of the rows on the margin: keeps their Gram matrix positive definite."""
@@ -80,6 +83,26 @@ def approximate(data: Data, c: Floats) -> tuple[States, Floats]:
     alpha, beta, bound = _solve(data, c)
     side = np.where(data.rows @ beta < 1.0, INSIDE, OUTSIDE)
     return np.where((alpha > 0) & (alpha < bound), MARGIN, side).astype(np.int8), beta
+
+
+def alpha_on_plateau(data: Data, c: Floats, axis: int) -> Floats | None:
+    """Dual variables at finite homogeneous costs on the plateau of a class (plateaus.py); None where none were found.
+
+    Nothing but their sum of alpha_i x_i and their bounds is asked of them. What coordinate descent leaves is shared out among
+    all points of the class that are between their bounds.
+    """
+    alpha, _, bound = _solve(data, c)
+    own, e = data.axis == axis, np.zeros(data.rows.shape[1])
+    e[-1] = data.anchor if axis == P else -data.anchor
+    alpha = np.where(own, alpha, bound)
+    for _ in range(SHARINGS):
+        apart = e - alpha @ data.rows
+        if np.all(np.abs(apart) <= SHARED * (alpha @ np.abs(data.rows))):
+            return alpha
+        free = own & (alpha > 0) & (alpha < bound)
+        alpha[free] += np.linalg.lstsq(data.rows[free].T, apart, rcond=None)[0]
+        alpha = np.clip(alpha, 0.0, bound)
+    return None
 
 
 def _solve(data: Data, c: Floats) -> tuple[Floats, Floats, Floats]:

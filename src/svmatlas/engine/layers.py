@@ -98,11 +98,11 @@ def _close_ringed(task, arena, f, hints):
     if n < 3 or not closed:
         return EMPTY
     for j in range(n):
-        told = hints[edges.hint[j]].number
-        if told < 0:
+        number = hints[edges.hint[j]].number
+        if number < 0:
             return EMPTY
         for c in range(3):
-            edges.corner[j, c] = arena.corner[told, c]
+            edges.corner[j, c] = arena.corner[number, c]
     task.polygon.n_corners = n
     for j in range(n):
         edges.sign[j] = edges.code[j] >= 0 and _is_on_margin(arena, f, edges.code[j] >> 1)
@@ -215,10 +215,10 @@ def _write(task, words, arena, f, hints):
         a, b, v = edges.code[j], edges.code[j + 1 if j + 1 < size else 0], edges.corner[j]
         arena.code[start + j] = a
         if edges.hint[j] >= 0:
-            told = hints[edges.hint[j]].number
-            arena.vertex[start + j] = number_of(told)
-            if told < 0 and not is_coarse(v, edges.corner_error[j]):  # this facet knows better
-                copy_row(v, arena.corner[number_of(told)])
+            number = hints[edges.hint[j]].number
+            arena.vertex[start + j] = number_of(number)
+            if number < 0 and not is_coarse(v, edges.corner_error[j]):  # this facet knows the corner better
+                copy_row(v, arena.corner[number_of(number)])
             continue
         arena.vertex[start + j], arena.name[found] = found, name_vertex(task, words, key, a, b, v)
         for c in range(3):
@@ -349,7 +349,7 @@ def _move_margin(task, margin, code):
 
 @kernel
 def _is_new(task, j):
-    """Was a corner not known before? Else the facets around it have names, and were told."""
+    """Was a corner not known before? If it was, the facets around it have names, and know it."""
     return task.edges.hint[j] < 0
 
 
@@ -371,12 +371,12 @@ def _mev(task, words, arena, f, neighbour, inner):
 
 @kernel
 def _cv(task, words, arena, f, neighbour):
-    """Name the facet opposite to each new vertex, and tell the facets around the vertex its two open edges.
+    """Name the facet opposite to each new vertex. Record the vertex, with its two open edges, for all facets around it.
 
     On an axis one of the two edges is a side: the facet behind the other has both types of its event, the opposite one
     the other type only. On another side, away from infinity, the facet behind the other has the same two edges. Going round
     a facet as f is gone round, neighbours have the edges in the other order, opposite facets in the same. The number of a
-    coarse corner is told as -2 - number. Returns False if there is no room.
+    coarse corner is recorded as -2 - number. Returns False if there is no room.
     """
     size, edges, first = task.polygon.n_corners, task.edges, arena.at[arena.counts[0].n_done]
     for j in range(size):
@@ -433,20 +433,20 @@ def close_all(data, region, space, words, drift, moves, frame, answers, arena, h
         done = counts.n_done
         if done >= limit:
             return PAUSED
-        told = hints[: known_corners_of(arena, f, hints)]
-        if arena.partition_row[f] < 0 and arena.n_loose[f] == 0 and _close_ringed(task, arena, f, told) == CLOSED:
+        known = hints[: known_corners_of(arena, f, hints)]
+        if arena.partition_row[f] < 0 and arena.n_loose[f] == 0 and _close_ringed(task, arena, f, known) == CLOSED:
             if not _has_room(task, arena):
                 return FULL
-            found = _write(task, words, arena, f, told)
+            found = _write(task, words, arena, f, known)
             arena.coarse[done] = False
         else:
             task.drift = drift * (moves + 2 * arena.depth[f])
-            outcome = _cef(task, arena, f, told)
+            outcome = _cef(task, arena, f, known)
             if outcome != CLOSED:
                 return outcome
             if not _has_room(task, arena):
                 return FULL
-            found = _write(task, words, arena, f, told)
+            found = _write(task, words, arena, f, known)
             if frame.shape[0] > 0:
                 _spread(task, frame, arena.spread)
             if arena.beta.shape[0] > 0:
@@ -492,9 +492,10 @@ def _kind_of(task, margin, clear, entering):
 
 @kernel
 def _crowd(task, arena, tied):
-    """Put down whether the new corners of the facet in hand are crowded; are all clear that are not at infinity?
+    """Mark the new corners of the facet in hand that are crowded; all corners of a tie are.
 
-    Also whether there are two of them or less, and a point outside M has an edge. Corners of a tie are crowded.
+    Returns two answers for ``_kind_of``. Are all corners clear that are not at infinity? And are there at most two of these,
+    while a point outside M has an edge?
     """
     first, n_clear, n_near, entering = arena.at[arena.counts[0].n_done], 0, 0, False
     for j in range(task.polygon.n_corners):

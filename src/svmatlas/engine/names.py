@@ -45,7 +45,7 @@ AT_CORNER, OF_SIDES, AT_INFINITY, ON_SIDE = 1 + np.arange(4)
 
 
 @kernel
-def place(kind, number):
+def word_of_place(kind, number):
     """Word of a place that is not named by facets."""
     return mix(np.uint64(0x9E3779B97F4A7C15) * np.uint64(1 + number * 8 + kind))
 
@@ -78,20 +78,20 @@ def name_vertex(task, words, key, a, b, v):
     """Name of the corner v between edges a and b of a facet."""
     c = corner_of_triangle(v)
     if c >= 0:
-        return place(AT_CORNER, c)
+        return word_of_place(AT_CORNER, c)
     names = task.region.name
     if a < 0 and b < 0:
-        return place(OF_SIDES, 64 * max(names[-1 - a], names[-1 - b]) + min(names[-1 - a], names[-1 - b]))
+        return word_of_place(OF_SIDES, 64 * max(names[-1 - a], names[-1 - b]) + min(names[-1 - a], names[-1 - b]))
     event, side = max(a, b), min(a, b)
     if v[2] == 0.0:
-        return mix(key if side >= 0 else key ^ words[event]) ^ place(AT_INFINITY, FIRST)
+        return mix(key if side >= 0 else key ^ words[event]) ^ word_of_place(AT_INFINITY, FIRST)
     beyond = key ^ words[event]
     far, _, _ = opposite(words, task.data.axis, task.region.axis, key, a, b, v)
     name = mix(key) + mix(beyond)
     if side >= 0:
         name += mix(key ^ words[side])
     elif far == np.uint64(0):
-        name += place(ON_SIDE, 1 + names[-1 - side])
+        name += word_of_place(ON_SIDE, 1 + names[-1 - side])
     if far != np.uint64(0):
         name += mix(far)
     return name

@@ -50,7 +50,7 @@ WITHIN = 0.75
 
 @kernel
 def _strays(state, fixed):
-    """Is a point in another set than all points but the near ones have to be?"""
+    """Is a point that is not near in another set than its fixed one?"""
     found = np.int8(0)
     for i in range(state.size):
         found = np.int8(found | ((fixed[i] >= 0) & (state[i] != fixed[i])))
@@ -138,6 +138,7 @@ HALVINGS = 16
 
 @kernel
 def _pick(source, which, goal):
+    """Copy some entries of an array to the begin of another."""
     for k in range(which.size):
         goal[k] = source[np.uint64(which[k])]  # which cannot be negative
 

@@ -24,6 +24,7 @@ from svmatlas.engine.zeros import UNKNOWN, is_spanned, tied_in_pencil
 
 @kernel
 def _pencil_answered(t):
+    """Did exact arithmetic name the lines of the pencil? Then take them."""
     for n in range(t.answers.size):
         if t.answers[n].kind == ASK_PENCIL:
             t.facet.pencil[0], t.facet.pencil[1] = t.answers[n].first, t.answers[n].second
@@ -328,10 +329,10 @@ def _tightest_dd(t):
 @kernel
 def _find_normal(t):
     """The vector normal to the rows of M modulo the prime, once for a facet; False if it is not known."""
-    if abs(t.facet.normal) != t.facet.filled:
+    if abs(t.facet.normal) != t.facet.serial:
         members = t.factor.member[: t.facet.n_margin]
         found = normal_to(t.data.rows, members, t.modular.echelon, t.modular.pivot, t.modular.normal)
-        t.facet.normal = t.facet.filled if found else -t.facet.filled
+        t.facet.normal = t.facet.serial if found else -t.facet.serial
     return t.facet.normal > 0
 
 
@@ -375,7 +376,7 @@ def _reduce_pencil(t):
     flat = _is_flat(t)
     if flat == 1:
         return CLOSED
-    if t.facet.around == 1:
+    if t.facet.pencil_is_near == 1:
         _list_tight(t, t.near, t.facet.n_near)
     else:
         sign_points(t)
@@ -404,7 +405,7 @@ def _reduce_pencil(t):
 
 @kernel
 def _pencil_known(t, hints):
-    """Are both lines of the pencil among the known edges?"""
+    """Are both lines of the pencil among the known edges? Then take them."""
     first, second = NONE, NONE
     for n in range(2 * hints.size):
         k = code_of_hint(hints, n)
@@ -418,7 +419,10 @@ def _pencil_known(t, hints):
 
 @kernel
 def _has_known(t, hints):
-    """Are the score lines among the known edges those of the pencil? A corner that is known badly may be far from the ball."""
+    """Are all score lines among the known edges lines of the pencil found?
+
+    If not, it was chosen from too few points: a corner that is known badly may be far from the ball.
+    """
     for n in range(2 * hints.size):
         k = code_of_hint(hints, n)
         if k >= 0 and t.factor.slot[k >> 1] < 0 and k != t.facet.pencil[0] and k != t.facet.pencil[1]:
@@ -445,7 +449,7 @@ def _all_in_ball(t, hints):
 @kernel
 def is_near(t):
     """Are all points that the pencil was not chosen from certainly on their side at all corners?"""
-    for j in range(t.polygon.n_corners if t.facet.around == 1 else 0):
+    for j in range(t.polygon.n_corners if t.facet.pencil_is_near == 1 else 0):
         v = t.edges.corner[j]
         per_norm, fixed = score_error(t, v, t.edges.corner_error[j])
         weights_at(t, v[0], v[1], v[2])
@@ -460,19 +464,19 @@ def find_pencil(t, hints, near):
 
     ``near``: ONLY_NEAR if it is enough to look among the points that are near the known corners, else ALL.
     """
-    if t.facet.reduced != t.facet.filled:
-        t.facet.around = 0
+    if t.facet.reduced != t.facet.serial:
+        t.facet.pencil_is_near = 0
         if not _pencil_known(t, hints):
             if near == ONLY_NEAR and not _pencil_answered(t):
-                t.facet.around = _all_in_ball(t, hints)
+                t.facet.pencil_is_near = _all_in_ball(t, hints)
             outcome = _reduce_pencil(t)
-            if t.facet.around == 1 and (outcome == ASKING or not _has_known(t, hints)):  # answers are to hold for all points
-                t.facet.around, t.polygon.n_asked = 0, 0
+            if t.facet.pencil_is_near == 1 and (outcome == ASKING or not _has_known(t, hints)):  # answers hold for all points
+                t.facet.pencil_is_near, t.polygon.n_asked = 0, 0
                 t.facet.pencil[0], t.facet.pencil[1] = -1, -1
                 outcome = _reduce_pencil(t)
             if outcome == ASKING:
                 return False
-        t.facet.reduced = t.facet.filled
+        t.facet.reduced = t.facet.serial
     for side in range(2):
         if t.facet.pencil[side] >= 0:
             tabulate_pencil(t, side)

@@ -108,7 +108,7 @@ def _start_from(t, hints):
         a, b = path[j], path[j + 1 if j + 1 < n else 0]
         if a ^ b == 1 or max(a, b) < 0:  # two bounds that meet on an axis, or a corner of the region
             return False
-        turned, top = make_corner(t, j, a, b), _top(t.clipped.corner[j])
+        turned, top = make_corner(t, j, a, b), _largest_entry(t.clipped.corner[j])
         if turned != way or not t.clipped.corner_error[j, top] < 0.5:  # of the largest entry, 1
             return False
     if not closed and not (_is_within(t, n, n - 1) and (middle == 0 or _is_within(t, n, middle - 1))):
@@ -134,13 +134,14 @@ def _is_within(t, n, j):
 
 
 @kernel
-def _top(v):
+def _largest_entry(v):
     """Which of the entries of a corner is the largest."""
     return (P if v[0] >= v[2] else L) if v[0] >= v[1] else (Q if v[1] >= v[2] else L)
 
 
 @kernel
 def _is_edge(t, k):
+    """Is the line of code k an edge of the polygon?"""
     for j in range(t.polygon.n_corners):
         if t.edges.code[j] == k:
             return True
@@ -174,7 +175,7 @@ def _take_over(known, corner, error):
 
 @kernel
 def _leans_on_others(t):
-    """Is the facet thin, so that it has to be told whether it is a tie, and not all of its corners its own?"""
+    """Is the facet thin, and is a corner of it taken from another facet? The tie test needs corners of its own."""
     for j in range(t.polygon.n_corners):
         if t.edges.checked[j] == TAKEN:
             return is_suspect(t.edges.corner, t.polygon.n_corners, THIN)
@@ -194,7 +195,7 @@ def _attempt(t, hints):
 
 @kernel
 def _attempt_with(t, hints, near):
-    """The same with the pencil chosen from all points, or those near the known corners."""
+    """Do so with a pencil that is chosen from ALL points, or from those ONLY_NEAR the known corners."""
     t.polygon.n_asked = 0
     if t.facet.n_margin == t.data.rank - 1 and not find_pencil(t, hints, near):
         return ASKING
@@ -234,7 +235,10 @@ def has_coarse(t):
 
 @kernel
 def _sharpen(t):
-    """Coarse corners, and those of others, anew from the refined maps. What is zero stays so: it may be of a side cut off."""
+    """Compute coarse corners, and those taken from other facets, again from the refined maps.
+
+    An entry that is zero stays zero: it may come from a side that is cut off by now.
+    """
     n = t.polygon.n_corners
     for j in range(n):
         if is_coarse(t.edges.corner[j], t.edges.corner_error[j]) or t.edges.checked[j] == TAKEN:
@@ -246,7 +250,7 @@ def _sharpen(t):
 
 @kernel
 def _sharpen_tied(t):
-    """Corners that are coarse even so, from what is left of their entries without coefficients of the jitter that are zero."""
+    """Compute corners that are still coarse from the powers of the jitter, without coefficients that are proven zero."""
     n = t.polygon.n_corners
     for j in range(n):
         if is_coarse(t.edges.corner[j], t.edges.corner_error[j]) and solve_words(t):
@@ -255,7 +259,7 @@ def _sharpen_tied(t):
 
 @kernel
 def _make_tied(t, j, a, b):
-    """The same for corner j. What double-double knows better stays, if both agree on the largest entry."""
+    """Do so for corner j. Entries that double-double knows better stay, if both ways agree on the largest entry."""
     old, old_error, new, new_error = t.edges.corner[j], t.edges.corner_error[j], t.clipped.corner[j], t.clipped.corner_error[j]
     enter_corner(t, a, b)
     x, ex = entry_of_corner(t, P)
@@ -265,10 +269,10 @@ def _make_tied(t, j, a, b):
         if e == 0.0 and old[c] != 0.0:  # a zero, but not one by structure
             return
     store_corner(new, new_error, x, y, z, ex, ey, ez)
-    top = _top(new)
+    top = _largest_entry(new)
     if not new_error[top] < 0.5:  # of the largest entry, 1
         return
-    mixed = _top(old) == top and new_error[top] + old_error[top] < 0.25 * COARSE
+    mixed = _largest_entry(old) == top and new_error[top] + old_error[top] < 0.25 * COARSE
     for c in range(3):
         if not mixed or new_error[c] * old[c] < old_error[c] * new[c]:
             old[c], old_error[c] = new[c], new_error[c]

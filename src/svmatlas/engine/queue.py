@@ -17,7 +17,7 @@ from svmatlas.engine.compiled import kernel
 
 @kernel
 def known_corners_of(arena, f, hints):
-    """What facet f was told; returns how much of it there is room for."""
+    """Copy the known corners of facet f into ``hints``, as many as there is room for; returns how many."""
     n, k = 0, arena.corner_list_head[f]
     while k >= 0 and n < hints.size:
         known = arena.known_corners[k]
@@ -33,22 +33,22 @@ def take_row(task, arena, f):
     if arena.partition_row[f] >= 0:
         return
     parent = -1 - arena.partition_row[f]
-    seat = parent
+    row = parent
     if arena.holders[parent] > 1:
         arena.holders[parent] -= 1
-        seat = _take_seat(arena)
-        copy_row(arena.state[parent], arena.state[seat])
-        _copy_pull(pull_row(arena, parent), pull_row(arena, seat))
+        row = _new_row(arena)
+        copy_row(arena.state[parent], arena.state[row])
+        _copy_pull(pull_row(arena, parent), pull_row(arena, row))
     for step in range(2):
         if arena.flips[f, step] >= 0:
-            move(task.data, arena.state[seat], pull_row(arena, seat), np.int64(arena.flips[f, step]))
-    arena.partition_row[f], arena.holders[seat] = seat, 1
+            move(task.data, arena.state[row], pull_row(arena, row), np.int64(arena.flips[f, step]))
+    arena.partition_row[f], arena.holders[row] = row, 1
 
 
 @kernel
-def number_of(told):
-    """Number of a corner that was told, be it coarse."""
-    return told if told >= 0 else -2 - told
+def number_of(recorded):
+    """Number of a corner from what was recorded of it: a coarse one is recorded as -2 - number."""
+    return recorded if recorded >= 0 else -2 - recorded
 
 
 @kernel
@@ -80,7 +80,7 @@ def dequeue(arena):
 
 
 @kernel
-def _take_seat(arena):
+def _new_row(arena):
     """A row for the partition of a facet: one that was left last, so that few are in use."""
     counts = arena.counts[0]
     if counts.n_free > 0:
@@ -93,15 +93,15 @@ def _take_seat(arena):
 @kernel
 def release_row(arena, f):
     """Give up what only facets that wait need."""
-    counts, told, k = arena.counts[0], arena.known_corners, arena.corner_list_head[f]
-    seat = arena.partition_row[f] if arena.partition_row[f] >= 0 else -1 - arena.partition_row[f]
-    arena.holders[seat] -= 1
-    if arena.holders[seat] == 0:
-        arena.free[counts.n_free] = seat
+    counts, known, k = arena.counts[0], arena.known_corners, arena.corner_list_head[f]
+    row = arena.partition_row[f] if arena.partition_row[f] >= 0 else -1 - arena.partition_row[f]
+    arena.holders[row] -= 1
+    if arena.holders[row] == 0:
+        arena.free[counts.n_free] = row
         counts.n_free += 1
     while k >= 0:
-        following = told[k].next
-        told[k].next, counts.unused = counts.unused, k
+        following = known[k].next
+        known[k].next, counts.unused = counts.unused, k
         k = following
     arena.corner_list_head[f] = CLOSED_SINCE
 
@@ -125,28 +125,28 @@ def copy_row(source, goal):
 
 @kernel
 def record_corner(arena, facet, a, b, number):
-    """Tell a facet that waits of a corner between two of its edges, in order, once; of an edge alone if these are one."""
-    told, k = arena.known_corners, arena.corner_list_head[facet]
+    """Record, once, that edges a and b of a facet that waits meet at this corner, in this order; if a is b, only the edge."""
+    known, k = arena.known_corners, arena.corner_list_head[facet]
     if k <= CLOSED_SINCE:
         return
     n_a, n_b = 0, 0
     while k >= 0:
-        x, y = told[k].first, told[k].second
+        x, y = known[k].first, known[k].second
         if x == a and y == b:
             return
         if x != y:
             n_a += (x == a) + (y == a)
             n_b += (x == b) + (y == b)
-        k = told[k].next
+        k = known[k].next
     k = arena.counts[0].unused
     if k >= 0:
-        arena.counts[0].unused = told[k].next
-    elif arena.counts[0].n_known < told.size:
+        arena.counts[0].unused = known[k].next
+    elif arena.counts[0].n_known < known.size:
         k = arena.counts[0].n_known
         arena.counts[0].n_known += 1
     else:
         return
-    told[k].first, told[k].second, told[k].number, told[k].next = a, b, number, arena.corner_list_head[facet]
+    known[k].first, known[k].second, known[k].number, known[k].next = a, b, number, arena.corner_list_head[facet]
     arena.corner_list_head[facet] = k
     if a != b:
         arena.n_corners[facet] += 1

@@ -62,21 +62,50 @@ class Rings(NamedTuple):
 @kernel_alloc
 def _angles(vertices, corner, places, starts):
     """Angles at which edges of one facet are seen from inside, in coordinates in which it is about round."""
-    scale, points = np.zeros(3), np.empty((places.size, 2))
-    for n in range(places.size):
-        scale += vertices[corner[places[n]]]
-    for n in range(places.size):
+    size, scale = places.size, np.zeros(3)
+    x, y, angle = np.empty(size), np.empty(size), np.empty(size)
+    for n in range(size):
+        for c in range(3):
+            scale[c] += vertices[corner[places[n]], c]
+    x_mean, y_mean = 0.0, 0.0
+    for n in range(size):
         a, b = _flat(vertices[starts[n]], scale), _flat(vertices[corner[places[n]]], scale)
-        points[n, 0], points[n, 1] = (a[0] + b[0]) / 2, (a[1] + b[1]) / 2
-    points[:, 0] -= points[:, 0].mean()
-    points[:, 1] -= points[:, 1].mean()
-    xx, xy, yy = (points[:, 0] ** 2).sum(), (points[:, 0] * points[:, 1]).sum(), (points[:, 1] ** 2).sum()
+        x[n], y[n] = (a[0] + b[0]) / 2, (a[1] + b[1]) / 2
+        x_mean, y_mean = x_mean + x[n], y_mean + y[n]
+    x_mean, y_mean = x_mean / max(size, 1), y_mean / max(size, 1)
+    xx, xy, yy = 0.0, 0.0, 0.0
+    for n in range(size):
+        x[n], y[n] = x[n] - x_mean, y[n] - y_mean
+        xx, xy, yy = xx + x[n] * x[n], xy + x[n] * y[n], yy + y[n] * y[n]
     slope = xy / xx if xx > 0.0 else 0.0
     rest = yy - slope * xy
-    points[:, 1] -= slope * points[:, 0]
-    points[:, 0] /= np.sqrt(xx) if xx > 0.0 else 1.0
-    points[:, 1] /= np.sqrt(rest) if rest > 0.0 else 1.0
-    return np.arctan2(points[:, 1], points[:, 0])
+    width, height = np.sqrt(xx) if xx > 0.0 else 1.0, np.sqrt(rest) if rest > 0.0 else 1.0
+    for n in range(size):
+        angle[n] = np.arctan2((y[n] - slope * x[n]) / height, x[n] / width)
+    return angle
+
+
+@kernel_alloc
+def _order_of(values):
+    """The places of values from the least on; equal ones stay in their order. (A merge sort: numba's compiles slowly.)"""
+    n, width = values.size, 1
+    order, merged = np.empty(n, np.int64), np.empty(n, np.int64)
+    for k in range(n):
+        order[k] = k
+    while width < n:
+        for first in range(0, n, 2 * width):
+            middle, end = min(first + width, n), min(first + 2 * width, n)
+            a, b = first, middle
+            for k in range(first, end):
+                if b == end or (a < middle and not values[order[b]] < values[order[a]]):
+                    merged[k] = order[a]
+                    a += 1
+                else:
+                    merged[k] = order[b]
+                    b += 1
+        order, merged = merged, order
+        width *= 2
+    return order
 
 
 @kernel
@@ -92,14 +121,15 @@ def _flat(v, scale):
 def _boundary_of(at, corner, beyond, pieces):
     """The places of some pieces that are on the boundary of their facet, and the vertices where their edges begin."""
     n = 0
-    for f in pieces:
-        n += at[f + 1] - at[f]
+    for piece in range(pieces.size):
+        n += at[pieces[piece] + 1] - at[pieces[piece]]
     places, starts, n = np.empty(n, np.int64), np.empty(n, np.int64), 0
-    for f in pieces:
+    for piece in range(pieces.size):
+        f = pieces[piece]
         for k in range(at[f], at[f + 1]):
             places[n], starts[n] = k, corner[place_after(at, f, k, -1)]
             n += beyond[k] != NOT_AN_EDGE
-    return places[:n].copy(), starts[:n].copy()
+    return places[:n], starts[:n]
 
 
 @kernel_alloc
@@ -116,11 +146,16 @@ def _neighbours(beyond, places, length):
         if length[k] > length[longest[found]]:
             longest[found] = k
         which[k] = found
-    order = np.argsort(longest[:n])
-    number = np.empty(n, np.int64)
+    facet, number, m = np.full(places.size, -1, np.int64), np.empty(n, np.int64), 0
     for k in range(n):
-        number[order[k]] = k
-    return longest[order], number[which]
+        facet[longest[k]] = k
+    for k in range(places.size):
+        if facet[k] >= 0:
+            longest[m], number[facet[k]] = k, m
+            m += 1
+    for k in range(places.size):
+        which[k] = number[which[k]]
+    return longest[:n], which
 
 
 @entry
@@ -164,11 +199,11 @@ def _go_round(at, corner, beyond, event, f, rings, size):
 @kernel_alloc
 def _gather(vertices, at, corner, beyond, event, pieces, rings, size):
     """Append the ring of a facet of several pieces: an edge is where its longest part is seen from inside."""
-    places, starts = _boundary_of(at, corner, beyond, pieces)
-    order = np.argsort(_angles(vertices, corner, places, starts))
-    places, starts = places[order], starts[order]
-    length = np.empty(places.size)
-    for k in range(places.size):
+    unordered, unordered_starts = _boundary_of(at, corner, beyond, pieces)
+    order = _order_of(_angles(vertices, corner, unordered, unordered_starts))
+    places, starts, length = np.empty(order.size, np.int64), np.empty(order.size, np.int64), np.empty(order.size)
+    for k in range(order.size):
+        places[k], starts[k] = unordered[order[k]], unordered_starts[order[k]]
         length[k] = _distance(vertices[starts[k]], vertices[corner[places[k]]])
     longest, which = _neighbours(beyond, places, length)
     for n in range(longest.size):
@@ -204,7 +239,7 @@ def _pair(at, beyond):
 
 
 @kernel
-def _top(one, v):
+def _root(one, v):
     """The vertex that stands for v and all that are the same."""
     while one[v] != v:
         one[v] = one[one[v]]
@@ -215,7 +250,7 @@ def _top(one, v):
 @kernel
 def _identify(one, v, w):
     """Two vertices are the same: the first stands for both."""
-    a, b = _top(one, v), _top(one, w)
+    a, b = _root(one, v), _root(one, w)
     one[max(a, b)] = min(a, b)
 
 
@@ -246,7 +281,7 @@ def join_corners(vertices, at, twin, first, last):
                 _identify(one, last[k], first[twin[k]])
                 _identify(one, first[k], last[twin[k]])
     for v in range(n):
-        one[v] = _top(one, v)
+        one[v] = _root(one, v)
         count[one[v]] += 1
     sharpest, best = np.arange(n).astype(np.int32), np.full(n, -1.0)
     for f in range(at.size - 1):

@@ -32,9 +32,9 @@ def fill_score(t, i):
 
     With |M| = rank - 1 row P holds sign * x_i.u instead, and row Q is unused.
     """
-    if t.lines.stamp[i] == t.facet.filled:
+    if t.lines.stamp[i] == t.facet.serial:
         return
-    t.lines.stamp[i] = t.facet.filled
+    t.lines.stamp[i] = t.facet.serial
     sign = 1.0 if t.state[i] == OUTSIDE else -1.0
     row = t.data.rows[i]
     if t.facet.n_margin == t.data.rank - 1:
@@ -61,6 +61,7 @@ def weights_at(t, v0, v1, v2):
 
 @kernel
 def _combine(a, b, c, x, y, z, out):
+    """The sum of x a, y b and z c."""
     for j in range(out.size):
         out[j] = a[j] * x + b[j] * y + c[j] * z
 

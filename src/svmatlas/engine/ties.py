@@ -46,8 +46,9 @@ LESS = 2.0**-5
 ROUNDING = 2.0**-48
 """Relative distance of corners that are the same up to rounding of the data, 2^-53."""
 
-NOTHING = 2.0**-50
-"""The same as it is, for entries that are small against the largest, 1, which rounding of the data moves as well."""
+NOTHING = 2.0**-7
+"""The same as it is, in units of the jitter, for entries that are small against the largest, 1, which rounding of the data
+moves as well. Where rows are of very different size the jitter is less, and what is smaller still counts."""
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -55,7 +56,7 @@ NOTHING = 2.0**-50
 
 
 @kernel
-def _sharpen(task):
+def _refine_with_derivatives(task):
     """Maps in double-double and their derivatives by the jitter; False if the rows are too badly conditioned."""
     if task.facet.refined == 0:
         refine(task)
@@ -66,7 +67,7 @@ def _sharpen(task):
 @kernel
 def _remove_jitter(task):
     """The map of beta without jitter, in doubles; False if double-double does not know it."""
-    if not _sharpen(task):
+    if not _refine_with_derivatives(task):
         return False
     for c in range(3):
         for j in range(task.data.rows.shape[1]):
@@ -222,7 +223,7 @@ def _are_zero(old, new, i, p, q):
 
 
 @kernel
-def _has_no_length(old, new, i, j):
+def _has_no_length(old, new, i, j, nothing):
     """Do two corners become one without jitter? Each ratio of two entries by itself, for they differ in size."""
     for c in range(3):
         p, q = (c + 1) % 3, (c + 2) % 3
@@ -230,13 +231,13 @@ def _has_no_length(old, new, i, j):
             return True
         left, size = _cross_of(new, i, new, j, c)
         moved = _cross_of(old, i, new, i, c)[0] + _cross_of(old, j, new, j, c)[0]
-        if left > TIED * moved + ROUNDING * size + NOTHING:
+        if left > TIED * moved + ROUNDING * size + nothing:
             return False
     return True
 
 
 @kernel
-def _measure(task, less, vertices, corner, first, out):
+def _corners_with_less(task, less, vertices, corner, first, out):
     """The corners with that much less jitter; zeros by structure are zeros."""
     measure_corners(task, less, out)
     for j in range(task.polygon.n_corners):
@@ -250,20 +251,22 @@ def _measure(task, less, vertices, corner, first, out):
 def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at, corner, code, short):
     """Leave of the short edges of some pieces those without length."""
     task = make_task(data, region, space)
-    moves, old, new = states.shape[1], task.lines.ends, task.lines.ends_less
+    moves, old, new, jitter = states.shape[1], task.lines.ends, task.lines.ends_less, 0.0
+    for i in range(data.target_jitter.size):
+        jitter = max(jitter, abs(data.target_jitter[i]))
     for f in range(pieces.size):
         moves = take_up(task, states, f, f - 1, drift, moves)
         first, n = at[pieces[f]], at[pieces[f] + 1] - at[pieces[f]]
         task.polygon.n_corners = n
         for j in range(n):
             task.edges.code[j] = code[first + j]
-        known = _sharpen(task)
+        known = _refine_with_derivatives(task)
         if known:
-            _measure(task, 0.0, vertices, corner, first, old)
-            _measure(task, 1.0 - LESS, vertices, corner, first, new)
+            _corners_with_less(task, 0.0, vertices, corner, first, old)
+            _corners_with_less(task, 1.0 - LESS, vertices, corner, first, new)
         for j in range(n):
             if short[first + j]:
-                short[first + j] = known and _has_no_length(old, new, j - 1 if j > 0 else n - 1, j)
+                short[first + j] = known and _has_no_length(old, new, j - 1 if j > 0 else n - 1, j, NOTHING * jitter)
 
 
 def find_collapsed(data: Data, region: Region, split: Split, pieces: Ints, code: npt.NDArray[np.int32], short: Bools) -> None:

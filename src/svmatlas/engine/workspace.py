@@ -49,17 +49,17 @@ FACET = np.dtype(
             ("refined", np.int64),  # are the maps in double-double? 0 not yet, 1 yes, -1 they cannot be
             ("n_pull", np.int64, 2),  # |I+| and |I-|
             ("pencil", np.int64, 2),  # codes of the two lines of the pencil that can be edges, -1 for none
-            ("filled", np.int64),  # number of the facet, see fill_score
+            ("serial", np.int64),  # number of the facet in hand: the next has one more. What follows from a facet bears it
             ("anchor_axis", np.int64),  # P or Q if M is all of that class (see Anchored facets), else -1
-            ("signed", np.int64),  # as filled if the signs of all points are known, see sign_points
-            ("reduced", np.int64),  # as filled if the lines of the pencil are known
+            ("signed", np.int64),  # serial of the facet that ``sign`` of all points is of (sign_points)
+            ("reduced", np.int64),  # serial of the facet that the lines of the pencil are of
             ("kept", np.int64),  # columns of the factor that are those of the first points of M
-            ("in_ball", np.int64),  # are only the near points to be looked at, while weights are in the ball?
-            ("n_near", np.int64),  # number of these points
-            ("around", np.int64),  # was the pencil chosen from these?
-            ("solved", np.int64),  # as filled if ``modular`` is of this facet, minus that if it cannot be
+            ("in_ball", np.int64),  # are the near points enough, while weights are in the ball?
+            ("n_near", np.int64),  # number of near points
+            ("pencil_is_near", np.int64),  # was the pencil chosen from the near points only?
+            ("solved", np.int64),  # serial of the facet that ``modular`` is of; minus that if it could not be solved
             ("normal", np.int64),  # the same of ``modular.normal``
-            ("derived", np.int64),  # as filled if the derivatives by the jitter are of this facet
+            ("derived", np.int64),  # serial of the facet that the derivatives by the jitter are of
         ],
     )
 )
@@ -76,7 +76,7 @@ POLYGON = np.dtype(
             ("n_zero", np.int64),  # zeros that were proven modulo a prime
             ("crossed", np.int64, 2),  # two codes, whose corner is in ``lines.cross``
             ("entered", np.int64, 2),  # two codes, whose corner is in ``modular``,
-            ("entered_facet", np.int64),  # the number ``filled`` of the facet that they are lines of,
+            ("entered_facet", np.int64),  # the serial of the facet that they are lines of,
             ("entered_turn", np.int64),  # and the sign of that corner, 0 if it is not certain
         ],
     )
@@ -194,7 +194,7 @@ class Lines(NamedTuple):
     table_error: Floats  # their error bounds
     surplus: Floats  # by how much each of these exceeds its error bound at a corner
     score: Floats  # (3, N) score lines, see fill_score
-    stamp: Ints  # (N,) number of the facet that a score line is of
+    stamp: Ints  # (N,) serial of the facet that a score line is of
     at_corner: Floats  # (N,) scores at one corner
     tied: Floats  # (N,) the same without what is common to tied points
     precise: DoubleDoubles  # lines of the polygon,

@@ -178,8 +178,8 @@ def _solve(t):
 @kernel
 def solve_words(t):
     """The maps modulo the prime, once for a facet whose points are gathered; False if they cannot be known."""
-    if abs(t.facet.solved) != t.facet.filled:
-        t.facet.solved = t.facet.filled if _solve(t) else -t.facet.filled
+    if abs(t.facet.solved) != t.facet.serial:
+        t.facet.solved = t.facet.serial if _solve(t) else -t.facet.serial
     return t.facet.solved > 0
 
 
@@ -332,7 +332,7 @@ def enter_corner(t, a, b):
     Returns 1 or -1 if entries certainly have that sign, else 0.
     """
     entered = t.polygon.entered
-    if entered[0] == a and entered[1] == b and t.polygon.entered_facet == t.facet.filled:
+    if entered[0] == a and entered[1] == b and t.polygon.entered_facet == t.facet.serial:
         return t.polygon.entered_turn
     words, pair, out, errors = t.modular.corner, t.modular.pair, t.modular.corner_value, t.modular.corner_error
     value, error = t.modular.pair_value, t.modular.pair_error
@@ -348,7 +348,7 @@ def enter_corner(t, a, b):
         s, bound = entry_of_corner(t, c)
         if abs(s) > bound:
             turn = 1 if s > 0.0 else -1
-    entered[0], entered[1], t.polygon.entered_facet, t.polygon.entered_turn = a, b, t.facet.filled, turn
+    entered[0], entered[1], t.polygon.entered_facet, t.polygon.entered_turn = a, b, t.facet.serial, turn
     return turn
 
 

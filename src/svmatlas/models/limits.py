@@ -43,6 +43,7 @@ class LimitSolution(NamedTuple):
     lossless: npt.NDArray[np.bool_]  # (N,) points that are not inside the margin
     violation: float  # of the conditions of optimality, relative
     facet: int
+    longer: float = 0.0  # what is added to the objective, relative, by weights that are longer so that no loss is left
 
 
 class Way(NamedTuple):
@@ -125,7 +126,7 @@ def _make_limit(
     slope, rest = np.where(inside, cap_slope, slope), np.where(inside, cap, rest)
     alpha = np.where(slope > 0, np.inf, np.clip(rest, 0, np.where(cap_slope > 0, np.inf, cap)))
     factor = lift((data.rows @ beta)[None], np.sqrt(data.rows**2 @ beta**2)[None], ~inside[None], beta.size)[0]
-    return LimitSolution(alpha, beta * factor, ~inside, violation, facet)
+    return LimitSolution(alpha, beta * factor, ~inside, violation, facet, float(factor**2 - 1.0))
 
 
 def _relative(wrong: Floats | np.floating, size: Floats | np.floating) -> float:

@@ -137,6 +137,15 @@ def certify(
     """
     if (X is None) != (y is None):
         raise ValueError("give both X and y, or none of them")
+    try:
+        return _certify_file(atlas, X, y, sample_weight, progress, n_jobs)
+    except KeyError as error:
+        raise ProofError(f"the file has no {error}") from None
+
+
+def _certify_file(
+    atlas: Any, X: Any, y: Any, sample_weight: Any, progress: Any, n_jobs: int | None
+) -> Certificate | SelectionCertificate:
     if not hasattr(atlas, "save") and is_selection(atlas):
         if X is None:
             raise ProofError("a selection is proven for data: give X and y")

@@ -28,6 +28,7 @@ from svmatlas.proof.rows import UNIT, Points
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.object_]
 States = npt.NDArray[np.int8]
+Flags = npt.NDArray[np.bool_]
 Vector = tuple[Fraction, Fraction, Fraction]
 
 MOST_ON_MARGIN = 48
@@ -35,6 +36,9 @@ MOST_ON_MARGIN = 48
 
 MOST_MOVED = 2.0**-24
 """A corner is moved by no more than this, relative to each of its coordinates."""
+
+MOST_LIFTED = 2.0**-40
+"""Weights are lengthened by no more than this: so much is added to the gap at most."""
 
 
 class Linear(NamedTuple):
@@ -172,8 +176,12 @@ class ExactSolver:
         weight, positive = Fraction(float(self.points.weight[point])), bool(self.points.positive[point])
         return (weight if positive else 0) - a, (0 if positive else weight) - b, -e
 
-    def corner(self, maps: ExactMaps, c: Floats, lines: list[Vector]) -> ExactModel | None:
-        """The model at a corner, where two lines meet or else where it is; None if at infinity weights are not zero."""
+    def corner(self, maps: ExactMaps, c: Floats, lines: list[Vector], lossless: Flags) -> ExactModel | None:
+        """The model at a corner, where two lines meet or else where it is; None if at infinity weights are not zero.
+
+        Where a corner is not exactly on the line of a point, this may lack a little, which infinite costs make a loss without
+        bound. Then weights are lengthened, so that points that should be ``lossless`` (N,) are.
+        """
         place = _at_infinity(maps.beta, lines, c) if c[2] == 0 else _meeting(lines, c)
         if place is None:
             return None
@@ -186,15 +194,16 @@ class ExactSolver:
             box = self._box(i, exact)
             combined[i], wrong = combined[i] + float(x), max(wrong, abs(x) / box if box else Fraction(1))
         scores, denominator = maps.score.at(exact)
-        top, below = exact[2].numerator * denominator, exact[2].denominator
-        lack = _wide([(top - int(s) * below) / (denominator * below) for s in scores])
-        score = _wide([int(s) / denominator for s in scores])
+        lack, score = _lacks(scores, denominator, exact[2], Fraction(1)), _wide([int(s) / denominator for s in scores])
+        more = _lift_of(lack, score, lossless)
+        lack = _lacks(scores, denominator, exact[2], 1 + Fraction(more)) if more > 0 else lack
         error = 2 * UNIT * np.abs(lack)
         if self.points.gram_error is not None:
-            error[:-1] += (np.abs(combined[:-1]) @ self.points.gram_error) * (1 + 2.0**-40)
+            error[:-1] += (np.abs(combined[:-1]) @ self.points.gram_error) * (1 + 2.0**-20)
         length = float(np.sqrt(np.abs(combined) @ (np.abs(score) + error))) * (1 + 2.0**-20)
         c_rounded = np.array([float(x) for x in exact])
-        return ExactModel(c_rounded, alpha, free, lack, error, length, self._pull(change), float(wrong), moved)
+        rest = self._pull(change) + more * length * (1 + 2.0**-20)
+        return ExactModel(c_rounded, alpha, free, lack, error, length * (1 + more), rest, float(wrong), moved)
 
     def _put_into_boxes(self, maps: ExactMaps, c: Vector, alpha: Floats, free: Floats) -> dict[int, Fraction]:
         """Dual variables of the points on the margin, and what is left of their boxes; and what is cut off from them."""
@@ -238,6 +247,20 @@ class ExactSolver:
 def _wide(values: list[float]) -> Floats:
     """Numbers of points, and a zero for none."""
     return np.array([*values, 0.0])
+
+
+def _lacks(scores: Integers, denominator: int, l: Fraction, longer: Fraction) -> Floats:
+    """What scores, times a factor, lack of l; each rounded once."""
+    top, below = l.numerator * denominator * longer.denominator, l.denominator * longer.numerator
+    unit = denominator * l.denominator * longer.denominator
+    return _wide([(top - int(s) * below) / unit for s in scores])
+
+
+def _lift_of(lack: Floats, score: Floats, lossless: Flags) -> float:
+    """By which part weights are to be longer so that lossless points lack nothing; 0 if none does, or that is too much."""
+    short = np.append(lossless, False) & (lack > 0) & (score > 0)
+    more = 2.0 * float(np.max(lack[short] / score[short], initial=0.0))
+    return more if more <= MOST_LIFTED else 0.0
 
 
 def _at_infinity(beta: Linear, lines: list[Vector], c: Floats) -> tuple[Vector, float] | None:

@@ -130,7 +130,7 @@ def check_events(partitions: Partitions) -> list[str]:
     stored = partitions.stored
     faults = _check_steps(partitions, stored.mesh("split"), "piece" if stored.tied else "facet")
     if stored.tied:
-        faults += _check_tied(stored) or _check_joint(partitions)
+        faults += _check_tied(stored) or _check_beside(partitions) or _check_joint(partitions)
     return faults
 
 
@@ -163,6 +163,16 @@ def _check_tied(stored: Map) -> list[str]:
     if at[0] != 0 or at[-1] != tied.size or np.any(np.diff(at) < 0) or np.any((tied < 0) | (tied >= n_points)):
         faults.append("tied points that there are not")
     return faults
+
+
+def _check_beside(partitions: Partitions) -> list[str]:
+    """Tied points are on the margin beside those of the piece, which alone make its weights: they are none of these."""
+    arrays = partitions.stored.arrays
+    piece, at, tied = (arrays[f"canonical.{name}"] for name in ("piece", "tied_at", "tied"))
+    facet = np.repeat(np.arange(piece.size), np.diff(at))
+    state = partitions.packed[piece[facet], tied >> 2] >> (2 * (tied & 3)).astype(np.uint8) & 3
+    wrong = np.unique(facet[state == MARGIN])
+    return [f"facet {f} has tied points that are on the margin of its piece" for f in wrong[:MOST_NAMED]]
 
 
 def _check_joint(partitions: Partitions) -> list[str]:

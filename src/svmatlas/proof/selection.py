@@ -146,12 +146,19 @@ class _Data(NamedTuple):
 
     def shares(self, k: int) -> Floats:
         """Dual variables of the models of a fold, as shares of their bounds: (models, training rows)."""
-        values = np.frombuffer(self.archive.read(f"models.fold{k}"), "<f8")
-        return values.reshape(len(self.said["models"]), len(self.said["folds"][k][0]))
+        blob, shape = self._read(f"models.fold{k}"), (len(self.said["models"]), len(self.said["folds"][k][0]))
+        if len(blob) != 8 * shape[0] * shape[1]:
+            raise ProofError(f"models.fold{k} are not those of {shape[0]} models and {shape[1]} training rows")
+        return np.frombuffer(blob, "<f8").reshape(shape)
 
     def map_of(self, name: str, k: int) -> Map:
         """A map of a fold."""
-        return parse_map(self.archive.read(f"{name}.fold{k}.atlas"), f"{name}.fold{k}.atlas")
+        return parse_map(self._read(f"{name}.fold{k}.atlas"), f"{name}.fold{k}.atlas")
+
+    def _read(self, name: str) -> bytes:
+        if name not in self.archive.namelist():
+            raise ProofError(f"the proof lacks {name}")
+        return self.archive.read(name)
 
 
 def _check_folds(said: dict[str, Any]) -> None:
@@ -159,6 +166,8 @@ def _check_folds(said: dict[str, Any]) -> None:
     for k, (train, test) in enumerate(said["folds"]):
         if not (train and test and min(*train, *test) >= 0 and max(*train, *test) < said["n_rows"]):
             raise ProofError(f"fold {k} has no rows, or rows that there are not")
+        if set(train) & set(test):
+            raise ProofError(f"fold {k} holds out a row that it is trained on")
 
 
 # ----------------------------------------------------------------------------------------------------------------------

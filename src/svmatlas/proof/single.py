@@ -30,6 +30,7 @@ from svmatlas.proof.rows import Points
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 States = npt.NDArray[np.int8]
+Flags = npt.NDArray[np.bool_]
 
 LIMITS = (2.0**56, 2.0**40)
 """Costs (C+ + C-, in units of the data) up to which the gap is bounded where exact arithmetic does not lead to infinity, one
@@ -278,9 +279,9 @@ class Single:
         maps: dict[int, ExactMaps | None] = {}
         found: list[ExactModel] = []
         for corner, tried in zip(corners, self._outside(states, np.array([corner.c for corner in corners])), strict=True):
-            model = self._exact_corner(states, np.argsort(tried)[:TRIED_EXACTLY], maps, corner)
+            model = self._exact_corner(states, np.argsort(tried)[:TRIED_EXACTLY], maps, corner, state != INSIDE)
             if model is not None and 8.0 * model.moved > ENOUGH:
-                model = self._exact_there(states[int(np.argmin(tried))], corner) or model
+                model = self._exact_there(states[int(np.argmin(tried))], corner, state != INSIDE) or model
             if model is None:
                 return Found(np.inf, int(vertex[corner.number]), 0.0, np.inf)
             found.append(model)
@@ -290,7 +291,7 @@ class Single:
         return result._replace(gap=result.gap + 8.0 * max(model.moved for model in found))
 
     def _exact_corner(
-        self, states: States, order: Ints, maps: dict[int, ExactMaps | None], corner: Corner
+        self, states: States, order: Ints, maps: dict[int, ExactMaps | None], corner: Corner, lossless: Flags
     ) -> ExactModel | None:
         """The model of the first piece with all dual variables in their boxes, or else of that with the least outside."""
         best = None
@@ -299,14 +300,14 @@ class Single:
             if own is None:
                 continue
             lines = [self._line(own, code) for code in corner.codes] + ([] if corner.cut is None else [corner.cut])
-            model = self.exact.corner(own, corner.c, lines)
+            model = self.exact.corner(own, corner.c, lines, lossless)
             if model is not None and (best is None or model.outside_box < best.outside_box):
                 best = model
             if best is not None and best.outside_box == 0.0:
                 break
         return best
 
-    def _exact_there(self, state: States, corner: Corner) -> ExactModel | None:
+    def _exact_there(self, state: States, corner: Corner, lossless: Flags) -> ExactModel | None:
         """The model at a corner as it is stored, with the points of its edges on the margin, too.
 
         Scores of these are then 1, and dual variables are outside their boxes by the little that the corner is wrong. Both
@@ -315,7 +316,7 @@ class Single:
         state = state.copy()
         state[corner.touching] = MARGIN
         maps = self.exact.maps(state)
-        return None if maps is None else self.exact.corner(maps, corner.c, [])
+        return None if maps is None else self.exact.corner(maps, corner.c, [], lossless)
 
     def _line(self, maps: ExactMaps, code: int) -> Vector:
         """The line of an edge, or of a side of the region."""

@@ -160,7 +160,7 @@ def _check_rings(mesh: Mesh, complete: bool) -> list[str]:
     both = mesh.edge_facets[:, 0] == mesh.edge_facets[:, 1]
     odd = (uses != beside) | both | (mesh.edge_facets[:, 0] < 0)
     faults += [f"edge {e} is listed by {uses[e]} facets" for e in np.flatnonzero(odd)[:MOST_NAMED]]
-    unused = np.setdiff1d(np.arange(len(mesh.vertices)), mesh.facet_vertices)
+    unused = np.flatnonzero(np.bincount(mesh.facet_vertices, minlength=len(mesh.vertices)) == 0)
     faults += [f"vertex {v} belongs to no facet" for v in unused[:MOST_NAMED]]
     if complete:
         open_edges = np.flatnonzero(np.any(mesh.edge_facets == OPEN, axis=1))

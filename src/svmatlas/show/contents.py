@@ -110,9 +110,13 @@ def _facts(atlas: Atlas) -> dict[str, Any]:
         "bias": features.bias,
         "kernel": _kernel_name(atlas), "arguments": _arguments(atlas), "ownRows": features.factor is None,
         "region": _bounded(atlas.region), "classes": [str(label) for label in atlas.classes_],
-        "names": list(atlas.columns.names or map(str, range(features.n_features))) if _has_weights(atlas) else None,
+        "names": _names(atlas) if _has_weights(atlas) else None,
         "standardized": atlas.columns.scale is not None, "home": [*view.x, *view.y],
     }  # fmt: skip
+
+
+def _names(atlas: Atlas) -> list[str]:
+    return list(atlas.columns.names or (f"column {j}" for j in range(atlas._problem.features.n_features)))
 
 
 def _kernel_name(atlas: Atlas) -> str:

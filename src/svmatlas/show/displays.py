@@ -25,9 +25,11 @@ from svmatlas.show.pixels import (
     view_of,
 )
 from svmatlas.show.plane import INK, Plane, make_plane
+from svmatlas.show.stored import stored_pixels, stored_view
 
 if TYPE_CHECKING:
     from svmatlas.atlas.atlas import Atlas
+    from svmatlas.atlas.opened import AtlasStore
     from svmatlas.choose.roc import Frontier
     from svmatlas.choose.select import Selection
 
@@ -62,6 +64,10 @@ def _pyplot() -> Any:
 def _axes(ax: Any, **kwargs: Any) -> Any:
     """The user's axes, or new ones."""
     return _pyplot().subplots(layout="constrained", **kwargs)[1] if ax is None else ax
+
+
+def _is_store(atlas: Atlas | AtlasStore) -> bool:
+    return not hasattr(atlas, "vertices")
 
 
 def _paint(ax: Any, plane: Plane, values: Floats, **style: Any) -> Any:
@@ -117,8 +123,8 @@ class AtlasDisplay:
     figure_: Any
     image_: Any
 
-    def __init__(self, atlas: Atlas, plane: Plane, facets: Ints, values: Floats, label: str) -> None:
-        self.atlas = atlas
+    def __init__(self, atlas: Atlas | AtlasStore, plane: Plane, facets: Ints, values: Floats, label: str) -> None:
+        self.atlas: Any = atlas
         self.plane = plane
         self.facets = facets
         self.values = values
@@ -127,9 +133,9 @@ class AtlasDisplay:
     @classmethod
     def from_atlas(
         cls,
-        atlas: Atlas,
+        atlas: Any,
         *,
-        color_by: str | Sequence[float] | Floats | Callable[[Floats, Floats], Floats] = "layer",
+        color_by: str | Sequence[float] | Floats | Callable[[Floats, Floats], Floats] | None = None,
         scale: str = "log",
         limits: Any = None,
         resolution: int = 500,
@@ -140,13 +146,14 @@ class AtlasDisplay:
 
         Parameters
         ----------
-        atlas : Atlas
-            The map.
-        color_by : str, array-like of shape (F,) or callable, default="layer"
-            "layer"; "alternating", layers in two colours; "margin_size", rows on the margin; "support", rows on it or
-            inside it; "tie", rows on the margin beyond those that determine the solution (alpha is not unique there);
-            "score", balanced accuracy on the training rows; a value for each facet; or a function of arrays of C+ and
-            C-, called with the costs in the middle of the pixels.
+        atlas : Atlas or AtlasStore
+            The map. Of a store the tiles in view are read, one after the other; it has no layers, and edges, events and means
+            are not drawn.
+        color_by : str, array-like of shape (F,) or callable, optional
+            "layer", the default; "alternating", layers in two colours; "margin_size", rows on the margin, the default of a
+            store; "support", rows on it or inside it; "tie", rows on the margin beyond those that determine the solution
+            (alpha is not unique there); "score", balanced accuracy on the training rows; a value for each facet; or a
+            function of arrays of C+ and C-, called with the costs in the middle of the pixels.
         scale : {"log", "linear", "triangle"}, default="log"
             The triangle shows the whole quadrant with infinity.
         limits : ((lo, hi), (lo, hi)), optional
@@ -164,10 +171,14 @@ class AtlasDisplay:
             The display, drawn.
 
         """
+        if _is_store(atlas):
+            plane = stored_view(atlas, scale, limits)
+            by = "margin_size" if color_by is None else color_by
+            return cls(atlas, plane, *stored_pixels(atlas, plane, by, resolution)).plot(ax=ax, **kwargs)
         plane = view_of(atlas, scale, limits)
         p, q = plane.pixels(resolution)
         facets = np.where(np.isfinite(p), facets_of_pixels(atlas, plane, resolution), -1)
-        values, label = pixel_values(atlas, color_by, facets, p, q)
+        values, label = pixel_values(atlas, "layer" if color_by is None else color_by, facets, p, q)
         return cls(atlas, plane, facets, values, label).plot(ax=ax, **kwargs)
 
     def plot(
@@ -213,6 +224,10 @@ class AtlasDisplay:
             The display itself.
 
         """
+        if _is_store(self.atlas):
+            if edges or means or len(events):
+                raise ValueError("edges, events and means are drawn of a map in memory: join the store first, store.atlas()")
+            edges = False
         self.ax_ = _axes(ax, figsize=(6.4, 5.4))
         self.figure_ = self.ax_.figure
         two = self.label == FACET_VALUES["alternating"]
@@ -247,6 +262,8 @@ class AtlasDisplay:
             _draw_lines(self.ax_, self.plane.lines(a, b), colors=INK, linewidths=width)
 
     def _draw_events(self, rows: Sequence[int]) -> None:
+        if len(rows) == 0:
+            return
         vertices, ends = self.atlas.vertices, self.atlas.edge_vertices
         edge = np.repeat(np.arange(self.atlas.n_edges), np.diff(self.atlas.edge_at))
         for row in rows:
@@ -422,7 +439,9 @@ class AlphaDisplay:
         self.axes_ = self.axes_[:n]
         self.ax_ = self.axes_[0]
         self.figure_ = self.ax_.figure
-        for one, values, label in zip(self.axes_, self.values, self.labels, strict=True):
+        for one, row, values, label in zip(self.axes_, self.rows, self.values, self.labels, strict=True):
+            if kind == "map":
+                one.set_title(f"row {row}")
             self._draw_map(one, values, label, cmap) if kind == "map" else self._draw_surface(one, values, label, cmap)
         return self
 

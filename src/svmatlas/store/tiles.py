@@ -214,13 +214,17 @@ def on_cuts(packed: Packed) -> tuple[Int32, Words]:
     return _wide(packed.arrays["cut"]).astype(np.int32), packed.arrays["cut_key"].copy()
 
 
-def write_tile(path: Path, store: str, tile: Tile, packed: Packed) -> tuple[str, int]:
-    """Write the file of a tile, whole or not at all; returns its digest, and how many bytes it has."""
+def write_tile(path: Path, store: str, tile: Tile, packed: Packed) -> tuple[str, Summary, int]:
+    """Write the file of a tile, whole or not at all; returns its digest, its summary, and how many bytes it has.
+
+    A tile may be explored twice, if a worker was thought to be dead, with other numbers for its pieces. The first file stays.
+    """
     header = {"format": FORMAT, "store": store, "tile": tile.number, "bounds": plain(tile.bounds), "summary": packed.summary}
-    with naming(path), placing(path) as draft, open(draft, "wb") as file:
-        digest = write_arrays(file, MAGIC, header, packed.arrays)
+    with naming(path), placing(path, first=True) as draft, open(draft, "wb") as file:
+        write_arrays(file, MAGIC, header, packed.arrays)
         file.flush()
-        return digest, file.tell()
+    there, digest = read_tile(path, store, tile)
+    return digest, there.summary, path.stat().st_size
 
 
 def read_tile(path: Path, store: str, tile: Tile) -> tuple[Packed, str]:

@@ -45,8 +45,11 @@ def replacing(path: PathLike) -> Iterator[Path]:
 
 
 @contextmanager
-def placing(goal: Path, old: os.stat_result | None = None) -> Iterator[Path]:
-    """The same for a file that nobody else writes; drafts of killed processes stay (see ``remove_drafts``)."""
+def placing(goal: Path, old: os.stat_result | None = None, first: bool = False) -> Iterator[Path]:
+    """The same, but drafts of killed processes stay (see ``remove_drafts``). Of several processes the last one's file stays.
+
+    If ``first`` it is that of the first one, and others leave it as it is, where the file system has links.
+    """
     draft, held = _open_draft(goal, 0o666 if old is None else 0o600)
     try:
         yield draft
@@ -55,11 +58,23 @@ def placing(goal: Path, old: os.stat_result | None = None) -> Iterator[Path]:
         os.fsync(held.fileno())
         if fcntl is None:
             held.close()  # Windows moves no open file
-        os.replace(draft, goal)
+        if not (first and _link(draft, goal)):
+            os.replace(draft, goal)
         sync_folder(goal.parent)
     finally:
         held.close()
         draft.unlink(missing_ok=True)
+
+
+def _link(draft: Path, goal: Path) -> bool:
+    """Give a draft its second name, if nothing has that name; False where there are no links."""
+    try:
+        os.link(draft, goal)
+    except FileExistsError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 // The page: its elements, its state, and what can be done to it. Drawing is in scene.js, mouse and keys are in input.js.
 
 import { homogeneous, makeAtlas } from "./atlas.js";
+import { Cards } from "./cards.js";
 import { PIN_COLORS, colorAt } from "./colors.js";
-import { button, element } from "./dom.js";
+import { button, counted, element } from "./dom.js";
 import { Painter } from "./draw.js";
 import { eventPaths } from "./events.js";
 import { helpPanel } from "./help.js";
@@ -23,7 +24,18 @@ import { Values, quantities } from "./values.js";
 
 const FURTHEST = 2; // zoom from home
 const TURN = 12; // milliseconds of work on values at a time: then the page answers
+const SAID = 4000; // milliseconds that a message stays
 const SHOW = 250; // milliseconds after which new values are drawn
+
+const SCALE_NAMES = { log: "logarithmic", linear: "linear", triangle: "triangle" };
+
+function field(className, text, label) {
+  const made = element("input", className);
+  made.placeholder = text;
+  made.title = label;
+  made.setAttribute("aria-label", label);
+  return made;
+}
 
 export class App extends Scene {
   constructor(root, atlas, hooks = {}) {
@@ -64,22 +76,28 @@ export class App extends Scene {
     this.window.tabIndex = 0;
     this.window.setAttribute("aria-label", "the plane of costs; keys are listed under help");
     this.side = element("aside", "side");
-    this.help = helpPanel(() => this.toggleHelp(false));
-    this.search = element("input", "search");
-    this.search.placeholder = "C+, C−";
-    this.search.setAttribute("aria-label", "costs to go to");
-    this.rowField = element("input", "row");
-    this.rowField.placeholder = "rows";
-    this.rowField.setAttribute("aria-label", "rows whose events are drawn");
+    this.cards = new Cards(this.side);
+    this.help = helpPanel(this.atlas.classes, () => this.toggleHelp(false));
+    this.search = field("search", "go to C+, C−", "costs to go to, as 0.1, 2 (/)");
+    this.rowField = field("row", "follow rows", "numbers of rows whose events are drawn, as 3, 17 (r)");
     this.colorChoice = this.choice(this.quantities.map(({ id, label }) => [id, label]), (id) => this.setColor(id));
-    this.scaleChoice = this.choice(SCALES.map((name) => [name, name]), (name) => this.setScale(name));
-    const bar = element("header", "top", element("h1", "", this.atlas.title));
-    bar.append(this.search, this.rowField, this.colorChoice, this.scaleChoice);
-    bar.append(button("−", "zoom out (−)", () => this.zoom(CLOSER)), button("+", "zoom in (+)", () => this.zoom(1 / CLOSER)));
-    bar.append(button("all", "see all (0)", () => this.goHome()), button("◐", "dark or light (t)", () => this.toggleTheme()));
-    bar.append(button("?", "help (?)", () => this.toggleHelp()));
+    this.scaleChoice = this.choice(SCALES.map((name) => [name, SCALE_NAMES[name]]), (name) => this.setScale(name));
+    const title = element("h1", "", this.atlas.title);
+    title.title = this.atlas.title;
+    const bar = element("header", "top", title, this.search, this.rowField);
+    bar.append(element("label", "", "colour", this.colorChoice), element("label", "", "scale", this.scaleChoice), this.tools());
     this.root.classList.add("svmatlas");
-    this.root.append(bar, element("main", "", this.window, this.side), element("footer", "", this.facts()), this.help);
+    this.foot = element("footer", "", this.facts());
+    this.foot.setAttribute("aria-live", "polite");
+    this.root.append(bar, element("main", "", this.window, this.side), this.foot, this.help);
+  }
+
+  tools() {
+    const zoom = [button("−", "zoom out (−)", () => this.zoom(CLOSER)), button("+", "zoom in (+)", () => this.zoom(1 / CLOSER))];
+    zoom.forEach((one) => one.classList.add("zoom"));
+    const home = button("all", "see all (0)", () => this.goHome());
+    const theme = button("◐", "dark or light (t)", () => this.toggleTheme());
+    return element("div", "tools", ...zoom, home, theme, button("?", "help (?)", () => this.toggleHelp()));
   }
 
   choice(options, changed) {
@@ -95,12 +113,11 @@ export class App extends Scene {
 
   facts() {
     const { totalFacets, nFacets, nLayers, nRows, nFeatures, classes, complete } = this.atlas;
-    const meaning = `C+ is the cost of errors on “${classes[1]}”, C− on “${classes[0]}”.`;
+    const meaning = `Each point is a classifier trained with two costs of errors: C+ on “${classes[1]}”, C− on “${classes[0]}”. Help: ?`;
     if (!totalFacets) return meaning;
-    const number = (count) => count.toLocaleString("en");
-    const sizes = `${number(totalFacets)} facets in ${nLayers} layers${complete ? "" : ", not all of the plane"}`;
-    const held = ` This page holds ${number(nFacets)} of them; the rest is a picture in pixels.`;
-    return `${sizes}; ${nRows} rows, ${nFeatures} columns. ${meaning}${nFacets < totalFacets ? held : ""}`;
+    const sizes = `${counted(totalFacets)} facets in ${counted(nLayers)} layers${complete ? "" : ", not all of the plane"}`;
+    const held = ` This page holds ${counted(nFacets)} of them; the rest is a picture in pixels.`;
+    return `${meaning} · ${counted(nRows)} rows, ${counted(nFeatures)} columns; ${sizes}.${nFacets < totalFacets ? held : ""}`;
   }
 
   measure() {
@@ -122,7 +139,6 @@ export class App extends Scene {
     this.colorChoice.value = quantity.id;
     const pinned = this.pins[0] && modelAt(this.atlas, ...this.pins[0]);
     this.values.choose(quantity, { row: this.rows[0] ?? 0, predictions: pinned && predictions(this.atlas, pinned.beta) });
-    this.painter.setColors(quantity.table);
     this.setPicture(quantity.id);
     this.asked = null;
     this.changed();
@@ -164,6 +180,12 @@ export class App extends Scene {
     this.setCosts(this.atlas.frontier.costs[k]);
   }
 
+  nextPoint(step) {
+    const { length } = this.atlas.frontier.fpr;
+    const from = this.point ?? (step > 0 ? -1 : 0);
+    this.setPoint((from + step + length) % length);
+  }
+
   setMoney(money) {
     this.money = money;
     this.setPoint(bestPoint(this.atlas.frontier, money.fp, money.fn, money.prior));
@@ -175,13 +197,14 @@ export class App extends Scene {
     this.changed();
   }
 
-  apply({ scale, view, color, theme, pins = [], rows, point, costs }) {
+  apply({ scale, view, color, theme, pins = [], rows, point, costs, money }) {
     this.setTheme(theme || this.theme);
     if (scale && scale !== this.scale.name) this.setScale(scale);
     if (view) this.view = view;
     if (rows) this.setRows(rows);
     this.setPins(pins);
     if (point !== undefined && this.atlas.frontier && point < this.atlas.frontier.fpr.length) this.point = point;
+    if (money) this.money = money;
     if (color) this.setColor(color);
     const start = costs || this.atlas.selection?.costs || this.middle();
     if (start) this.setCosts(start);
@@ -192,8 +215,9 @@ export class App extends Scene {
   }
 
   get link() {
-    const { view, costs, pins, rows, point, theme } = this;
-    return writeLink({ view, costs, pins, rows, point, theme, scale: this.scale.name, color: this.quantity.id });
+    const { view, costs, pins, rows, point, theme, atlas } = this;
+    const money = atlas.frontier && this.money;
+    return writeLink({ view, costs, pins, rows, point, theme, money, scale: this.scale.name, color: this.quantity.id });
   }
 
   // Moving
@@ -240,10 +264,18 @@ export class App extends Scene {
     const text = this.python();
     try {
       await navigator.clipboard.writeText(text);
+      this.say(`Copied: ${text.split("\n").slice(-2).join("; ")}`);
     } catch {
-      this.search.value = text; // no right to the clipboard: there it can be copied by hand
+      this.search.value = text.replaceAll("\n", "; "); // no right to the clipboard: there it can be copied by hand
       this.search.select();
     }
+  }
+
+  // For some seconds instead of the facts below the plane.
+  say(text) {
+    clearTimeout(this.saying);
+    this.foot.textContent = text;
+    this.saying = setTimeout(() => (this.foot.textContent = this.facts()), SAID);
   }
 
   toggleTheme() {
@@ -306,25 +338,28 @@ export class App extends Scene {
   // The panel beside the plane
 
   showPanel() {
-    const key = JSON.stringify([this.costs, this.pins, this.point, this.money]);
-    if (this.shown === key) return;
-    this.shown = key;
-    const { atlas } = this;
-    const cards = [];
-    const models = this.pins.map((costs) => modelAt(atlas, ...costs));
-    if (models.length === 2 && models.every(Boolean)) cards.push(comparison(atlas, ...models));
-    const copy = ["copy as Python", "copy (y)", () => this.copy()];
-    if (atlas.totalFacets) cards.unshift(modelCard(atlas, this.model, "Here", null, [["pin", "pin (p)", () => this.pin()], copy]));
-    if (atlas.selection) cards.push(selectionCard(atlas, this.costs, this.selectionActions()));
-    if (atlas.frontier) {
-      const [choose, change] = [(k) => this.setPoint(k), (money) => this.setMoney(money)];
-      cards.push(frontierCard(atlas.frontier, this.point, this.money, choose, change));
-    }
-    models.forEach((model, k) => {
+    const { atlas, costs, pins, point, money } = this;
+    const models = () => pins.map((pin) => modelAt(atlas, ...pin));
+    const list = [];
+    const add = (name, key, make) => list.push({ name, key, make });
+    if (atlas.totalFacets) add("here", costs, () => modelCard(atlas, this.model, "Here", null, this.modelActions()));
+    if (pins.length === 2) add("compare", pins, () => comparison(atlas, ...models()));
+    if (atlas.selection) add("selection", costs, () => selectionCard(atlas, costs, this.selectionActions()));
+    if (atlas.frontier) add("frontier", [point, money], () => this.frontierCard());
+    pins.forEach((pin, k) => {
       const unpin = ["unpin", "remove this pin", () => this.setPins(this.pins.filter((_, j) => j !== k))];
-      cards.push(modelCard(atlas, model, PIN_NAMES[k], PIN_COLORS[k], [unpin]));
+      add(PIN_NAMES[k], pin, () => modelCard(atlas, models()[k], PIN_NAMES[k], PIN_COLORS[k], [unpin]));
     });
-    this.side.replaceChildren(...cards);
+    this.cards.show(list);
+  }
+
+  modelActions() {
+    return [["pin", "pin (p)", () => this.pin()], ["copy as Python", "copy (y)", () => this.copy()]]; // prettier-ignore
+  }
+
+  frontierCard() {
+    const [choose, change] = [(k) => this.setPoint(k), (money) => this.setMoney(money)];
+    return frontierCard(this.atlas.frontier, this.point, this.money, choose, change);
   }
 
   selectionActions() {
@@ -351,8 +386,7 @@ export class App extends Scene {
   }
 
   tableColor(id, place) {
-    const { table } = this.quantities.find((one) => one.id === id);
-    return colorAt(table, place);
+    return colorAt(id === this.quantity.id ? this.values.table : this.quantities.find((one) => one.id === id).table, place);
   }
 
   // The costs in the middle of a pixel, counted from the upper left, and its colour without what is drawn on top.

@@ -47,6 +47,7 @@ export function listen(app) {
   });
   app.rowField.addEventListener("change", () => app.setRows(numbersIn(app.rowField.value)));
   app.root.addEventListener("keydown", (event) => key(app, event));
+  app.hooks.keys?.addEventListener("keydown", (event) => event.target === app.hooks.keys && key(app, event));
   new ResizeObserver(() => app.resized()).observe(area);
 }
 
@@ -66,6 +67,7 @@ function dragTo(app, fingers, id, at, drag) {
 function key(app, event) {
   if (event.key === "Escape") return app.toggleHelp(false);
   if (["INPUT", "SELECT"].includes(event.target.tagName) || event.ctrlKey || event.metaKey || event.altKey) return undefined;
+  if (event.key === "Enter" && event.target !== app.window && event.target !== app.hooks.keys) return undefined; // presses a button
   const action = keys(app, event.shiftKey)[event.key];
   if (!action) return undefined;
   event.preventDefault();
@@ -83,6 +85,6 @@ function keys(app, shift) {
     s: () => app.setScale(SCALES[(SCALES.indexOf(app.scale.name) + 1) % 3]), t: () => app.toggleTheme(), y: () => app.copy(),
     "/": () => app.search.focus(), r: () => app.rowField.focus(), "?": () => app.toggleHelp(), h: () => app.toggleHelp(),
     b: () => selection && app.setCosts(selection.costs, true),
-    n: () => frontier && app.setPoint(((app.point ?? -1) + 1) % frontier.fpr.length),
+    n: () => frontier && app.nextPoint(1), N: () => frontier && app.nextPoint(-1),
   }; // prettier-ignore
 }

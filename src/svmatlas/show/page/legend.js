@@ -13,15 +13,16 @@ export class Legend {
     this.root = element("div", "legend", this.title, this.canvas, this.numbers, this.note);
   }
 
-  // ``beyond``: whether there are values beyond the range, all with the last colour.
-  show(quantity, range, note, beyond) {
+  // ``below``, ``beyond``: whether there are values outside of the range, which have the first or the last colour.
+  show({ label, table }, range, note, { below, beyond }) {
     const context = this.canvas.getContext("2d");
-    context.putImageData(new ImageData(new Uint8ClampedArray(TABLES[quantity.table]), 256, 1), 0, 0);
-    this.title.textContent = quantity.label;
+    context.putImageData(new ImageData(new Uint8ClampedArray(TABLES[table]), 256, 1), 0, 0);
+    this.title.textContent = label;
     const [low, high] = range;
     const numbers = [low, (low + high) / 2, high].map((value) => nice(value, 3));
+    if (below) numbers[0] = `≤ ${numbers[0]}`;
     if (beyond) numbers[2] = `≥ ${numbers[2]}`;
-    const texts = quantity.table === "two" ? ["even", "odd"] : numbers;
+    const texts = table === "two" ? ["even", "odd"] : numbers;
     this.numbers.replaceChildren(...texts.map((text) => element("span", "", text)));
     this.note.textContent = note;
   }

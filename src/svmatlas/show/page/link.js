@@ -10,6 +10,7 @@ export function writeLink(state) {
   state.pins.forEach((pin) => parts.push(`pin=${shown(pin)}`));
   if (state.rows.length) parts.push(`rows=${shown(state.rows)}`);
   if (state.point !== null) parts.push(`roc=${state.point}`);
+  if (state.money) parts.push(`money=${shown([state.money.fp, state.money.fn, state.money.prior])}`);
   return `#${parts.join("&")}`;
 }
 
@@ -27,6 +28,7 @@ export function readLink(fragment) {
     if (key === "at" && good && list.length === 2) state.costs = list;
     if (key === "pin" && good && list.length === 2 && state.pins.length < 2) state.pins.push(list);
     if (key === "rows" && text) state.rows = list;
+    if (key === "money" && good && list.length === 3) state.money = { fp: list[0], fn: list[1], prior: list[2] };
     if (key === "roc" && Number.isInteger(list[0]) && text) [state.point] = list;
   }
   return state;

@@ -8,7 +8,7 @@ const EDGE = 24;
 
 export function selectionCard(atlas, here, actions) {
   const { bestScore, bound, certified, costs, nCells, nFolds, grid } = atlas.selection;
-  const proof = certified ? "no costs do better" : `stopped early: no costs do better than ${nice(bound, 6)}`;
+  const proof = certified ? "Proven: no costs do better" : `Stopped early: no costs do better than ${nice(bound, 6)}`;
   const card = element("section", "card selection", element("h2", "", `Best cross-validated score ${nice(bestScore, 6)}`));
   const cells = `${nCells} best ${nCells === 1 ? "cell" : "cells"}, outlined`;
   const chosen = `Recommended (★): C+ = ${nice(costs[0])}, C− = ${nice(costs[1])}.`;
@@ -55,19 +55,27 @@ function picture(frontier, chosen, choose) {
   });
   const label = (x, y, text) => svg("text", { x, y, "text-anchor": "middle" }, text);
   drawn.append(label(SIDE / 2, SIDE - 6, "false positive rate"));
+  for (const [x, y, text] of [[EDGE, SIDE - 12, "0"], [SIDE - EDGE, SIDE - 12, "1"], [EDGE - 7, SIDE - EDGE, "0"], [EDGE - 7, EDGE + 6, "1"]]) {
+    drawn.append(label(x, y, text)); // prettier-ignore
+  }
   const side = label(0, 0, "true positive rate");
   side.setAttribute("transform", `translate(12 ${SIDE / 2}) rotate(-90)`);
   drawn.append(side);
   return drawn;
 }
 
-function input(name, value, changed) {
+function input(name, value, changed, most = Infinity) {
   const field = element("input");
   field.type = "number";
   field.min = "0";
+  if (most < Infinity) field.max = String(most);
   field.step = "any";
   field.value = String(value);
-  field.addEventListener("change", () => changed(Number(field.value)));
+  field.addEventListener("change", () => {
+    const good = field.value !== "" && Number(field.value) >= 0 && Number(field.value) <= most;
+    field.classList.toggle("wrong", !good);
+    if (good) changed(Number(field.value));
+  });
   return element("label", "", `${name} `, field);
 }
 
@@ -78,7 +86,7 @@ export function frontierCard(frontier, chosen, money, choose, change) {
   const fields = element("p", "money");
   fields.append(input("cost of a false positive", money.fp, (fp) => change({ ...money, fp })));
   fields.append(input("of a false negative", money.fn, (fn) => change({ ...money, fn })));
-  fields.append(input("share of positives", Number(money.prior.toPrecision(4)), (prior) => change({ ...money, prior })));
+  fields.append(input("share of positives", Number(money.prior.toPrecision(4)), (prior) => change({ ...money, prior }), 1));
   card.append(fields);
   if (chosen !== null) {
     const [p, q] = frontier.costs[chosen];

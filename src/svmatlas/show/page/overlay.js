@@ -1,11 +1,16 @@
 // Lines and marks over the plane, on a canvas of their own: axes, outlines of cells, event paths, a grid, pins and the cursor.
 
 import { EVENT_COLORS, PIN_COLORS } from "./colors.js";
+import { short } from "./dom.js";
 import { bend, boxOf, halfPlanes, placeOf, toPixel } from "./plane.js";
+import { ticksOf } from "./ticks.js";
 
+const FONT = "12px system-ui, sans-serif";
 const BENT = 0.3; // pixels that a drawn line may be off
 const NAME_BELOW = 34; // pixels from the upper and lower side that have no numbers of the vertical axis: names and others are there
 const ROOM = 20; // pixels from the left and right side that have no numbers of the horizontal axis: they would be cut
+const TINY = 6; // pixels up to which a cell is marked by a ring: its outline alone would be a speck
+const CROSS = [5, 12]; // pixels where the lines of the cursor begin and end: what is under it is seen
 
 export class Overlay {
   constructor(canvas) {
@@ -31,8 +36,24 @@ export class Overlay {
   // Rings of homogeneous costs p, q, l, p, q, l, ..., so that they stand out on any colour.
   outline(cells, color) {
     this.context.beginPath();
-    for (const rings of cells) for (const ring of rings) this.traceRing(ring);
+    for (const rings of cells) {
+      for (const ring of rings) this.traceRing(ring);
+      if (rings.length) this.traceTiny(rings[0]);
+    }
     this.strokeTwice(color, 1.8);
+  }
+
+  traceTiny(ring) {
+    const corners = [];
+    for (let k = 0; k < ring.length; k += 3) corners.push(this.pixel(placeOf(this.scale, ring[k], ring[k + 1], ring[k + 2])));
+    const [[left, right], [top, bottom]] = [0, 1].map((axis) => {
+      const values = corners.map((corner) => corner[axis]);
+      return [Math.min(...values), Math.max(...values)];
+    });
+    if (!(right - left < TINY && bottom - top < TINY)) return;
+    const [x, y] = [(left + right) / 2, (top + bottom) / 2];
+    this.context.moveTo(x + TINY, y);
+    this.context.arc(x, y, TINY, 0, 2 * Math.PI);
   }
 
   traceRing(ring) {
@@ -91,15 +112,17 @@ export class Overlay {
     const [x, y] = this.pixel(place);
     const { context } = this;
     context.beginPath();
-    context.moveTo(x - 9, y);
-    context.lineTo(x + 9, y);
-    context.moveTo(x, y - 9);
-    context.lineTo(x, y + 9);
+    for (const [dx, dy] of [[1, 0], [-1, 0], [0, 1], [0, -1]]) { // prettier-ignore
+      context.moveTo(x + CROSS[0] * dx, y + CROSS[0] * dy);
+      context.lineTo(x + CROSS[1] * dx, y + CROSS[1] * dy);
+    }
     this.strokeTwice(color, 1.6);
   }
 
   star(costs) {
-    const [x, y] = this.pixel(this.placeOfCosts(costs));
+    const place = this.placeOfCosts(costs);
+    if (!place) return;
+    const [x, y] = this.pixel(place);
     const { context } = this;
     context.font = "18px sans-serif";
     context.textAlign = "center";
@@ -130,8 +153,8 @@ export class Overlay {
     context.fillText(name, x, y + 0.5);
   }
 
-  // Ticks along the left and lower side of the window, and the border of the triangle.
-  axes() {
+  // Ticks along the left and lower side of the window, and the border of the triangle. ``classes``: negative and positive.
+  axes(classes) {
     if (this.scale.name === "triangle") this.border();
     const { width, height } = this.size;
     for (const axis of [0, 1]) {
@@ -142,8 +165,10 @@ export class Overlay {
         else this.label(text, x, height - 8, "center");
       }
     }
-    this.label("C+ →", width - 26, height - 24, "center");
-    this.label("C− ↑", 24, 12, "center");
+    const [negative, positive] = classes.map((name) => `cost of errors on “${short(name)}”`);
+    const most = this.scale.name === "triangle" ? 0 : 0.9 * width; // a corner of the triangle is there
+    this.label(this.fitting([`C+: ${positive} →`, "C+ →"], most), width - 8, height - 26, "right");
+    this.label(this.fitting([`↑ C−: ${negative}`, "↑ C−"], 0.58 * width), 6, 12, "left");
   }
 
   border() {
@@ -154,9 +179,15 @@ export class Overlay {
     this.label("infinity", x + 30, y - 10, "center");
   }
 
+  // The first of some texts that is no wider than so many pixels.
+  fitting(texts, most) {
+    this.context.font = FONT;
+    return texts.find((text) => this.context.measureText(text).width < most) ?? texts.at(-1);
+  }
+
   label(text, x, y, align) {
     const { context } = this;
-    context.font = "12px system-ui, sans-serif";
+    context.font = FONT;
     context.textAlign = align;
     context.textBaseline = "middle";
     context.lineWidth = 3;
@@ -169,31 +200,7 @@ export class Overlay {
   ticks(axis) {
     const length = axis ? this.size.height : this.size.width;
     const middle = axis ? this.view.y : this.view.x;
-    const [low, high] = [middle - (length / 2) * this.view.step, middle + (length / 2) * this.view.step];
-    if (this.scale.name === "triangle") return triangleTicks(this.scale.unit).filter(({ at }) => at >= low && at <= high);
-    const list = ticksBetween(low, high, length / 90);
-    const textOf = (at) => (this.scale.name === "log" ? powerText(at, this.view.step) : String(Number(at.toPrecision(8))));
-    return list.map((at) => ({ at, text: textOf(at) }));
+    const half = (length / 2) * this.view.step;
+    return ticksOf(this.scale, middle - half, middle + half, length);
   }
-}
-
-export function ticksBetween(low, high, count) {
-  const rough = (high - low) / Math.max(2, count);
-  const power = 10 ** Math.floor(Math.log10(rough));
-  const step = [1, 2, 5, 10].map((k) => k * power).find((value) => value >= rough);
-  const found = [];
-  for (let k = Math.ceil(low / step); k * step <= high; k++) found.push(k * step);
-  return found;
-}
-
-function triangleTicks(unit) {
-  const middle = Math.round(Math.log10(unit));
-  return [-1, 0, 1].map((k) => ({ at: 10 ** (middle + k) / (10 ** (middle + k) + unit), text: `1e${middle + k}` }));
-}
-
-// A cost from its logarithm: powers of ten, or so many digits that neighbours differ.
-function powerText(at, step) {
-  if (Math.abs(at - Math.round(at)) < 1e-9) return `1e${Math.round(at)}`;
-  const digits = Math.max(2, Math.min(15, Math.ceil(-Math.log10(step * 90)) + 1));
-  return (10 ** at).toPrecision(digits);
 }

@@ -9,7 +9,7 @@ function start() {
   const packed = fromBase64(source.textContent.trim());
   source.remove();
   const linked = (link) => history.replaceState(null, "", link);
-  return mount(document.getElementById("map"), packed, { link: location.hash, linked });
+  return mount(document.getElementById("map"), packed, { link: location.hash, linked, keys: document.body });
 }
 
 window.svmatlas = start();

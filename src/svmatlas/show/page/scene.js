@@ -3,16 +3,18 @@
 // All facets are drawn once per view. Where few are in view they are made anew, as exactly as the zoom asks for, with their edges.
 // On machines that take long, a movement shifts what was drawn before, and facets are drawn when it rests.
 
+import { counted } from "./dom.js";
 import { PIN_NAMES } from "./panel.js";
 import { bend, boxOf, halfPlanes, homeView, makeScale, placeOf } from "./plane.js";
 import { hasSurface, scoresIn } from "./surface.js";
 import { alongCurve, facetsIn, largest, layOut, onPixels, ringOf, triangulate } from "./triangles.js";
-import { usualRange } from "./values.js";
+import { FAR, usualRange } from "./values.js";
 
 const CHORD = 0.3; // pixels that a drawn facet may be off
 const FINE = 60000; // facets in view up to which they are drawn anew, as exactly as the zoom asks for, with their edges
 const FIRST = 2000; // facets that values are computed for first
 const AROUND = 0.5; // what is drawn beside the home view, as a share of it; further out only what is drawn anew
+const SAMPLED = 7; // one of so many pixels is looked at for the range of the scores
 const CHUNK = 2048; // facets that are drawn or left out together
 const SLOW = 25; // milliseconds that drawing all facets may take in each frame of a movement
 export const LOOK = 4; // milliseconds between looks whether facets are drawn
@@ -64,8 +66,8 @@ export class Scene {
     if (!whole) return;
     const values = this.atlas[id === "selection" ? "scores" : `picture:${id}`];
     this.painter.setPicture(values, whole.pixels, whole.pixels);
-    const range = whole.quantiles ? usualRange(whole.quantiles) : rangeOf(values, whole.bestScore);
-    this.picture = { box: whole.limits.map(Math.log10), range, beyond: whole.quantiles?.at(-1) > range[1], direct: false };
+    const colors = whole.quantiles ? usualColors(whole.quantiles) : scoreRange(values, whole.bestScore);
+    this.picture = { box: whole.limits.map(Math.log10), ...colors, direct: false };
   }
 
   // The score in the pixels of the view, made anew when that has changed.
@@ -80,8 +82,8 @@ export class Scene {
       const now = boxOf(this.view, this.size);
       const values = scoresIn(this.atlas, this.scale, now, width, height);
       this.painter.setPicture(values, width, height);
-      const range = rangeOf(values, this.atlas.selection.bestScore, this.picture?.range);
-      this.picture = { box: now, range, direct: true, scaleName: this.scale.name, key: JSON.stringify([now, this.scale.name]) };
+      const colors = scoreRange(values, this.atlas.selection.bestScore);
+      this.picture = { box: now, ...colors, direct: true, scaleName: this.scale.name, key: JSON.stringify([now, this.scale.name]) };
       this.changed();
     }, 30);
   }
@@ -94,7 +96,7 @@ export class Scene {
     if (this.isMoving()) return this.shift(this.last.view);
     this.drawPlane();
     this.drawMarks(THEMES[this.theme].ink);
-    this.legend.show(this.quantity, this.range, this.note(), (this.picture ?? this.values).beyond);
+    this.legend.show({ label: this.quantity.label, table: this.values.table }, this.range, this.note(), this.picture ?? this.values);
   }
 
   // The facets, if they are not drawn already: where only marks have changed they stay.
@@ -107,6 +109,7 @@ export class Scene {
     this.drawn = key;
     this.shift();
     const { background, unknown, edge } = THEMES[theme];
+    painter.setColors(this.values.table);
     painter.begin(this.isFine(), background);
     if (this.atlas.pictures && !quantity.picture && !this.picture) painter.clear(unknown); // the page does not hold the facets there
     if (this.picture) this.drawPicture(unknown);
@@ -196,7 +199,7 @@ export class Scene {
     }
     if (atlas.frontier && this.point !== null) overlay.outline(atlas.frontier.cells[this.point], "#0072b2");
     if (this.paths) overlay.events(atlas, this.paths);
-    overlay.axes();
+    overlay.axes(atlas.classes);
     this.pins.forEach((costs, k) => overlay.pin(costs, k, PIN_NAMES[k]));
     if (this.costs) overlay.cross(this.costs, "#111111");
   }
@@ -207,7 +210,7 @@ export class Scene {
     if (!this.quantity.needsModels) return this.atlas.pictures ? "grey: the page holds no facets there" : "";
     const where = ["score", "disagree"].includes(this.quantity.id) ? "in the middle of each facet" : "";
     if (!this.values.pending) return where;
-    const [done, total] = [this.values.done, this.values.total].map((count) => count.toLocaleString("en"));
+    const [done, total] = [this.values.done, this.values.total].map(counted);
     return `${where && `${where}; `}${done} of ${total} facets in view computed …`;
   }
 
@@ -289,11 +292,16 @@ export class Scene {
   }
 }
 
-function rangeOf(values, best = -Infinity, before = [Infinity, -Infinity]) {
-  let [low, high] = before;
-  for (const value of values) {
-    if (value < low) low = value;
-    if (value > high) high = value;
-  }
-  return [Math.min(low, best), Math.max(high, best)]; // the best cell may be smaller than a pixel
+function usualColors(quantiles) {
+  const range = usualRange(quantiles);
+  return { range, beyond: quantiles.at(-1) > range[1] };
+}
+
+// Colours are for the better half of the scores in view if the others are far below. The best cell may be smaller than a pixel.
+function scoreRange(values, best) {
+  const known = values.filter((_, k) => k % SAMPLED === 0).filter((value) => !Number.isNaN(value)).sort(); // prettier-ignore
+  if (!known.length) return { range: [best, best], below: false };
+  const [least, middle, top] = [known[0], known[known.length >> 1], Math.max(best, known.at(-1))];
+  const below = top - least > FAR * (top - middle) && top > middle;
+  return { range: [below ? middle : least, top], below };
 }

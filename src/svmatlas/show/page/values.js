@@ -15,7 +15,8 @@ import { alphaIn } from "./ties.js";
 const KNOWN_MAP = 1;
 const KNOWN_VALUE = 2;
 const USUAL = 0.98; // of the facets have a colour of their own,
-const FAR = 2; // if the others reach beyond their range by this factor
+export const FAR = 2; // if the others reach beyond their range by this factor
+const ALIKE = 0.25; // of the largest value
 const NOTHING = [Infinity, -Infinity]; // a range of no values
 const TO_COSTS = 2; // the axis that a value is divided by: l
 
@@ -148,8 +149,7 @@ export class Values {
     const value = this.valueInView(f);
     if (!Number.isFinite(value)) return;
     const { range } = this;
-    const [low, high] = this.quantity.table === "sign" ? [-Math.abs(value), Math.abs(value)] : [value, value];
-    if (low < range[0] || high > range[1]) this.range = [Math.min(range[0], low), Math.max(range[1], high)];
+    if (value < range[0] || value > range[1]) this.range = [Math.min(range[0], value), Math.max(range[1], value)];
   }
 
   // In the middle of what is seen of a facet: it may reach far out, to values that are not in view.
@@ -165,9 +165,19 @@ export class Values {
     return this.atlas.middles;
   }
 
-  // The values that the colours are for.
+  // The values that the colours are for. Those of signs are for as much below zero as above.
   get shown() {
-    return this.range[0] <= this.range[1] ? this.range : [0, 0];
+    const [low, high] = this.range[0] <= this.range[1] ? this.range : [0, 0];
+    if (this.table !== "sign") return [low, high];
+    const most = Math.max(-low, high);
+    return [-most, most];
+  }
+
+  // The colours: close by, where all values have one sign and are nearly alike, signs would be one colour.
+  get table() {
+    const { quantity: { table }, range: [low, high] } = this; // prettier-ignore
+    const alike = low * high > 0 && high - low < ALIKE * Math.max(-low, high);
+    return table === "sign" && alike ? "size" : table;
   }
 
   get pending() {
