@@ -53,7 +53,7 @@ NOT_COUNTED = {"n_refined": 0, "n_zero": 0, "n_exact": 0}
 """Files of tiles do not say how often doubles did not decide."""
 
 JOINED = 250
-"""Bytes of memory for each piece, at the least, while tiles are joined."""
+"""Bytes of memory for each piece while tiles are joined: assumed low, not measured, so that none is refused that would fit."""
 
 AT_ONCE = 512
 """Costs that are asked of a tile at once: some (512, N) arrays."""

@@ -121,6 +121,9 @@ class RowModels:
         self.boxes = np.array([self.weight * self.positive, self.weight * ~self.positive])
         self.scale = np.abs(points.rows).max(axis=0, initial=0.0) + np.finfo(float).tiny
         self.sizes = np.linalg.norm(self.rows / self.scale, axis=1)
+        none = np.append(np.ones(self.n), 0.0)
+        self.lacking = np.vstack([-self.rows.T, none])  # (d + 1, N + 1) times B and l: what scores lack
+        self.erring = np.vstack([self.sizes, none])
         weighted = np.abs(points.rows) * points.weight[:, None]
         self.total = np.array([weighted[points.positive].sum(axis=0), weighted[~points.positive].sum(axis=0)])
         self.empty = np.zeros(self.d)
@@ -220,12 +223,9 @@ class RowModels:
         return exact_sums(np.concatenate([terms, beta[:, None]], axis=1))
 
     def _finish(self, held: Floats, bound: Floats, outside: Floats, c: Floats, beta: Floats, rest: Floats) -> Models:
-        lack = beta @ self.rows.T
-        np.subtract(c[:, 2:], lack, out=lack)
+        lack = np.column_stack([beta, c[:, 2]]) @ self.lacking
         unit = (self.d + 4) * UNIT * (1 + 2.0**-20)
-        error = np.outer(unit * np.linalg.norm(beta * self.scale, axis=1), self.sizes)
-        error += unit * c[:, 2:]
-        lack[:, -1], error[:, -1] = 0.0, 0.0
+        error = (unit * np.column_stack([np.linalg.norm(beta * self.scale, axis=1), c[:, 2]])) @ self.erring
         return Models(held, bound - held, lack, error, np.linalg.norm(beta, axis=1) * (1 + 2.0**-40), rest, outside)
 
 

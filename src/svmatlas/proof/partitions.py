@@ -86,7 +86,9 @@ def _check_parents(mesh: Mesh, name: str, n_last: int) -> list[str]:
     if faults or mesh.facet_vertices.max() >= len(mesh.vertices):
         return faults
     facet, n, vertex = mesh.place_facet(), len(mesh.vertices), mesh.facet_vertices
-    named = np.isin(parent[facet].astype(np.int64) * n + vertex, facet.astype(np.int64) * n + vertex)
+    own, wanted = (of.astype(np.int64) * n + vertex for of in (facet, parent[facet]))
+    own.sort()
+    named = own[np.minimum(np.searchsorted(own, wanted), own.size - 1)] == wanted
     apart = np.bincount(facet[named], minlength=layer.size) == 0
     return [f"{name} {f} has no vertex in common with its parent" for f in np.flatnonzero(apart[1:])[:MOST_NAMED] + 1]
 
