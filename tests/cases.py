@@ -88,6 +88,14 @@ def standardised_oxides():
     return StandardScaler().fit_transform(X), y
 
 
+def unscaled(n=40, seed=13):
+    """A category, a yes or no, ages, incomes rounded to hundreds and a column with an offset, as they are."""
+    rng = np.random.default_rng(seed)
+    columns = [np.eye(3)[rng.integers(0, 3, n)], rng.random((n, 1)) < 0.4, np.round(rng.normal(40, 12, (n, 1)))]
+    columns += [np.round(rng.lognormal(10, 0.6, (n, 1)), -2), np.round(1000 + 50 * rng.normal(size=(n, 1)))]
+    return np.hstack(columns), (rng.random(n) < 0.3).astype(int)
+
+
 def one_positive():
     return gaussian(1, 29, 3, 0.0)
 

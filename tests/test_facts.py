@@ -53,19 +53,20 @@ def test_the_seed_does_not_matter(case, seed):
     facts.assert_same(map_of(case, "region"), map_of(case, "region", random_state=seed))
 
 
-@pytest.mark.parametrize("case", [cases.oxides, cases.standardised_oxides], ids=named)
-def test_shares_have_one_map(case):
-    """Columns that nearly add up to a constant: the jitter moves corners of facets at a plateau by up to 1e-7."""
+@pytest.mark.parametrize("case", [cases.oxides, cases.standardised_oxides, cases.unscaled], ids=named)
+def test_badly_conditioned_rows_have_one_map(case):
+    """Such as columns that nearly add up to a constant: the jitter moves corners of facets at a plateau by up to 1e-6."""
     plain = map_of(case)
     assert plain.validate().ok
     for seed in (1, 2):
         facts.assert_same(plain, map_of(case, random_state=seed))
 
 
-def test_shares_take_no_integers():
-    """Corners close to infinity that are known well are not computed again."""
-    atlas = map_of(cases.oxides)
-    assert atlas.validate().n_exact < 1e-3 * atlas.n_facets
+@pytest.mark.parametrize(("case", "share"), [(cases.oxides, 1e-3), (cases.unscaled, 0.1)])
+def test_badly_conditioned_rows_take_few_integers(case, share):
+    """Corners close to infinity that are known well are not computed again; ties are told by what the jitter adds."""
+    atlas = map_of(case)
+    assert atlas.n_exact < share * atlas.n_pieces
 
 
 @pytest.mark.parametrize("case", [cases.lattice, cases.separable, cases.both_labels], ids=named)
