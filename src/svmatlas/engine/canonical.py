@@ -230,6 +230,7 @@ class Canonical(NamedTuple):
     facet: Int32  # (pieces,) the facet that each piece is part of, -1 for ties
     tied_at: Ints  # (F + 1,) facet f has the points tied_at[f] : tied_at[f + 1] on its margin beside M of its piece
     tied: Int32
+    is_united: bool = True  # False: it cannot be told what is tied, and each piece is shown as a facet
 
     def events(self) -> tuple[Ints, Int32]:
         """The codes of the events of all edges, and where those of each edge begin."""
@@ -292,7 +293,7 @@ def _unite(data: Data, region: Region, words: Words, split: Split, start: States
         return canonical
     if split.plateau.any():
         raise UnclosedError
-    return untied(split)
+    return untied(split)._replace(is_united=False)
 
 
 def _first_of(split: Split, group: Int32, start: States, data: Data) -> int:
@@ -410,7 +411,7 @@ def beside(mesh: Mesh) -> tuple[Int32, Int32]:
 
 
 def untied(split: Split) -> Canonical:
-    """Every piece is a facet: nothing is tied, or it cannot be told what is."""
+    """Every piece is a facet: nothing is tied."""
     n = split.kind.size
     pieces, none = np.arange(n, dtype=np.int32), np.empty(0, dtype=np.int32)
     nowhere = np.zeros(n + 1, dtype=np.intp)
