@@ -121,7 +121,7 @@ def compare(found, one, other):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         p = wilcoxon(x, y).pvalue if np.any(x != y) else 1.0
-        worse, equal, better = baycomp.two_on_multiple(x, y, rope=ROPE)
+        better, equal, worse = baycomp.two_on_multiple(x, y, rope=ROPE)
     return int(np.sum(x > y + ROPE)), int(np.sum(x < y - ROPE)), len(names), float(p), better, equal, worse
 
 

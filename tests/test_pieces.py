@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from svmatlas.data.problem import JITTER
 from svmatlas.engine import canonical, rings, ties
 from svmatlas.engine.arena import crossed
 from svmatlas.engine.compiled import entry
 from svmatlas.engine.mesh import Mesh, Split, take_lists
 from svmatlas.engine.names import key_of, make_words
 from svmatlas.engine.ties import LESS
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, DoubleDoubles
 
 
 def plain(name, module=rings):
@@ -51,8 +52,8 @@ def test_apart_is_symmetric_and_knows_no_scale(a, b, s):
 
 
 def test_vertices_vanish_into_a_corner_with_the_jitter():
-    old = np.array([[4e-13, 1.0, 2e-13, 0, 0, 0], [4e-13, 1.0, 0.5, 0, 0, 0]])
-    new = old * [[LESS, 1, LESS, 1, 1, 1], [LESS, 1, 1, 1, 1, 1]]
+    old = np.array([[4e-13, 1.0, 2e-13], [4e-13, 1.0, 0.5]])
+    new = old * [[LESS, 1, LESS], [LESS, 1, 1]]
     assert [is_in_corner(old, new, 0, c) for c in range(3)] == [False, True, False]
     assert not any(is_in_corner(old, new, 1, c) for c in range(3))  # on an axis, but in no corner
     assert not is_in_corner(old, old, 0, 1)  # there without jitter too
@@ -60,27 +61,32 @@ def test_vertices_vanish_into_a_corner_with_the_jitter():
 
 def test_vertices_vanish_into_a_corner_up_to_rounding():
     """An entry of second order in the jitter: what is left of it is rounding of the other, and does not shrink."""
-    old = np.array([[4e-13, 1.0, 1e-27, 0, 0, 0], [4e-13, 1.0, 1e-20, 0, 0, 0]])
-    new = old * [LESS, 1, 1, 1, 1, 1]
+    old = np.array([[4e-13, 1.0, 1e-27], [4e-13, 1.0, 1e-20]])
+    new = old * [LESS, 1, 1]
     assert is_in_corner(old, new, 0, 1)
     assert not is_in_corner(old, new, 1, 1)
 
 
 def is_in_corner(old, new, i, c):
     """Is vertex i, without jitter, the corner of the triangle of costs where only entry c is left?"""
-    return plain("_are_zero", ties)(old, new, i, (c + 1) % 3, (c + 2) % 3)
+    return plain("_are_zero", ties)(precise(old), precise(new), i, (c + 1) % 3, (c + 2) % 3)
+
+
+def precise(corners):
+    """Corners that doubles know exactly, in double-double."""
+    return DoubleDoubles(corners, np.zeros_like(corners), np.zeros_like(corners))
 
 
 @entry
-def _no_length(old, new):
-    return ties._has_no_length(old, new, 0, 1)
+def _no_length(old, new, nothing):
+    return ties._has_no_length(old, new, 0, 1, nothing)
 
 
 def has_no_length(a, b, moved_a, moved_b):
     """Is the edge from a to b, two vertices without jitter and what it adds to them, one point?"""
     corners = [np.array([a + share * moved_a, b + share * moved_b]) for share in (1.0, LESS)]
     largest_is_one = [part / part.max(axis=1, keepdims=True) for part in corners]
-    return _no_length(*(np.hstack([part, np.zeros((2, 3))]) for part in largest_is_one))
+    return _no_length(*map(precise, largest_is_one), ties.NOTHING * JITTER)
 
 
 jitters = st.tuples(*[st.floats(-1.0, 1.0)] * 3).map(lambda t: 1e-13 * np.array(t))

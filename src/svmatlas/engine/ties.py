@@ -36,9 +36,9 @@ data leave nothing, or where they hold up to rounding of the data (2^-53, the ji
 SEEN = 1e-9
 """Relative distance from the margin beyond which a point is not tied, whatever the jitter hides: models would show it."""
 
-SHORT, SHORT_AT_PLATEAU = 1e-6, 1e-3
+SHORT, SHORT_AT_PLATEAU = 1e-8, 5e-6
 """Only edges shorter than this, relative to their costs, are asked whether they have length; the second if a plateau is behind
-them, where many facets have only a corner, and the jitter (1e-13) moves that by up to 1e-6. The bounds only save time."""
+them, where many facets have only a corner. Ties are near the jitter, 1e-13, times their conditioning, which is large there."""
 
 LESS = 2.0**-5
 """Edges are measured with so much of the jitter: without any, both edges of a corner may be one line."""
@@ -283,7 +283,7 @@ def find_collapsed(data: Data, region: Region, split: Split, pieces: Ints, code:
 
 
 @entry_noalloc
-def _find_all_corners(data, region, space, drift, states, codes, corners):
+def _find_all_corners(data, region, space, drift, states, codes, distance, corners):
     """Where the lines of two codes meet without jitter, for some pieces; corners that are not known better stay."""
     task = make_task(data, region, space)
     task.jitter = 0.0
@@ -299,21 +299,21 @@ def _find_all_corners(data, region, space, drift, states, codes, corners):
         top = max(v[P], v[Q], v[L])
         near, corner = max(error[P], error[Q], error[L]) < ROUNDING * top, corners[n]
         for c in range(3):
-            near = near and abs(v[c] / top - corner[c] / max(corner[0], corner[1], corner[2])) < NEAR
+            near = near and abs(v[c] / top - corner[c] / max(corner[0], corner[1], corner[2])) < distance[n]
         for c in range(3 if near else 0):  # zeros by structure are zeros
             corners[n, c] = max(v[c] / top, 0.0) if corners[n, c] > 0.0 else 0.0
 
 
-NEAR = 1e-4
-"""Largest distance of a corner from where it is with jitter, which moves those at plateaus by 1e-6 or so: what is further off
-is another one."""
+NEAR, NEAR_AT_PLATEAU = 1e-6, 1e-5
+"""Largest distance of a corner from where it is with jitter: what is further off is another one. The jitter moves corners at
+plateaus by 1e-6 or so."""
 
 
 def find_corners(
-    data: Data, region: Region, split: Split, pieces: Ints, codes: npt.NDArray[np.int32], corners: Floats
+    data: Data, region: Region, split: Split, pieces: Ints, codes: npt.NDArray[np.int32], corners: Floats, distance: Floats
 ) -> Floats:
-    """Corners of some pieces, which are about there, between the edges of two codes (n, 2) each, without jitter."""
+    """Corners of some pieces, not further from there, between the edges of two codes (n, 2) each, without jitter."""
     found = corners.copy()
     space = make_space(data, region, closing=False)
-    _find_all_corners(data, region, space, drift_of(data, 1), split.states(pieces), codes.astype(np.intp), found)
+    _find_all_corners(data, region, space, drift_of(data, 1), split.states(pieces), codes.astype(np.intp), distance, found)
     return found
