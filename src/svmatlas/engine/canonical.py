@@ -239,7 +239,6 @@ class Canonical(NamedTuple):
     facet: Int32  # (pieces,) the facet that each piece is part of, -1 for ties
     tied_at: Ints  # (F + 1,) facet f has the points tied_at[f] : tied_at[f + 1] on its margin beside M of its piece
     tied: Int32
-    is_united: bool = True  # False: it cannot be told what is tied, and each piece is shown as a facet
 
     def events(self) -> tuple[Ints, Int32]:
         """The codes of the events of all edges, and where those of each edge begin."""
@@ -250,6 +249,11 @@ class Canonical(NamedTuple):
         several[self.joint] = True
         codes[np.repeat(several, sizes)] = self.joint_code
         return np.concatenate([[0], np.cumsum(sizes)]), codes
+
+    @property
+    def is_united(self) -> bool:
+        """False where it cannot be told what is tied: each piece is shown as a facet, and ties are among them."""
+        return self.mesh is not self.split.mesh or not self.split.tie.any()
 
     @property
     def is_cut(self) -> Bools:
@@ -302,7 +306,7 @@ def _unite(data: Data, region: Region, words: Words, split: Split, start: States
         return canonical
     if split.plateau.any():
         raise UnclosedError
-    return untied(split)._replace(is_united=False)
+    return untied(split)
 
 
 def _first_of(split: Split, group: Int32, start: States, data: Data) -> int:
@@ -420,7 +424,7 @@ def beside(mesh: Mesh) -> tuple[Int32, Int32]:
 
 
 def untied(split: Split) -> Canonical:
-    """Every piece is a facet: nothing is tied."""
+    """Every piece is a facet: nothing is tied, or it cannot be told what is."""
     n = split.kind.size
     pieces, none = np.arange(n, dtype=np.int32), np.empty(0, dtype=np.int32)
     nowhere = np.zeros(n + 1, dtype=np.intp)
