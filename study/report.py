@@ -161,8 +161,10 @@ def draw(found, methods):
     axes.set_xticks(range(len(methods)), methods, rotation=60, ha="right")
     axes.set_yticks(range(len(methods)), methods)
     for i, j in np.ndindex(table.shape):
-        axes.text(j, i, f"{100 * table[i, j]:+.1f}", ha="center", va="center", fontsize=7)
-    figure.colorbar(image, label="mean difference of balanced accuracy on unseen rows, row minus column (numbers: in points)")
+        color = "white" if abs(table[i, j]) > most / 2 else "black"
+        axes.text(j, i, f"{100 * table[i, j]:+.1f}", ha="center", va="center", fontsize=7, color=color)
+    axes.set_title("Balanced accuracy on unseen rows: row minus column, mean, in points")
+    figure.colorbar(image, shrink=0.7)
     figure.savefig(PICTURE, dpi=110)
 
 
