@@ -344,3 +344,14 @@ def test_scores_at_many_costs_are_those_at_each():
     together = selection.scores_on_map(p, q)
     for k in range(0, p.size, 37):
         np.testing.assert_array_equal(together[k], selection.scores_on_map(p[k : k + 1], q[k : k + 1])[0])
+
+
+def test_rays_that_have_no_time_cost_nothing_but_time(monkeypatch):
+    """They only tell where events are: without them there is a result, too, and the best one in the end."""
+    rng = np.random.default_rng(0)
+    X, y = np.eye(3)[rng.integers(0, 3, 60)] + 0.5 * rng.normal(size=(60, 3)), np.arange(60) % 3 == 0
+    best = svmatlas.select(X, y, cv=3)
+    monkeypatch.setattr(boxes, "RAYS_SHARE", 0.0)
+    found = svmatlas.select(X, y, cv=3, time_budget=60.0, tolerance=1e-9)
+    assert found.certified
+    assert found.best_score == pytest.approx(best.best_score, abs=1e-12)

@@ -69,15 +69,6 @@ def test_badly_conditioned_rows_take_few_integers(case, share):
     assert atlas.n_exact < share * atlas.n_pieces
 
 
-def test_pieces_that_cannot_be_put_together_come_with_a_warning():
-    """Ties of a singular kernel matrix hold up to its rounding, which decides at very large costs."""
-    X = (np.random.default_rng(1).random((40, 5)) < 0.5).astype(float)
-    with pytest.warns(svmatlas.AccuracyWarning, match="shown in pieces"):
-        atlas = svmatlas.explore(X, np.arange(40) % 3 == 0, kernel="poly", degree=2, coef0=1.0)
-    assert atlas.n_facets == atlas.n_pieces
-    assert atlas.validate().max_gap < 1e-9  # models are right
-
-
 @pytest.mark.parametrize("case", [cases.lattice, cases.separable, cases.both_labels], ids=named)
 @pytest.mark.parametrize("start", [(1.0, 3.0), (50.0, 1e-3)])
 def test_the_start_matters_to_the_layers_alone(case, start):

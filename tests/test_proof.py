@@ -66,7 +66,6 @@ def name_of(make):
     return f"{make.func.__name__}-{make.args[0]:g}" if isinstance(make, partial) else make.__name__
 
 
-@pytest.mark.filterwarnings("ignore:X, or its kernel matrix")  # some are shown in pieces: these are certified, too
 @pytest.mark.parametrize("make", HOSTILE, ids=name_of)
 def test_hostile_maps_are_certified_on_the_rows_as_given(make):
     X, y = make()

@@ -176,7 +176,6 @@ def explore(
         atlas = run.map(limit)
         limit.answered = True
     _warn_of_region(atlas)
-    _warn_of_pieces(atlas)
     return atlas
 
 
@@ -303,16 +302,6 @@ def _warn_of_scales(problem: Problem) -> None:
         warn_of_accuracy(
             f"columns of X and the bias differ in scale by a factor of {condition:.0e}: polygons are not exact, models are; "
             "standardise the features"
-        )
-
-
-def _warn_of_pieces(atlas: Atlas) -> None:
-    """Warn of a map whose pieces could not be put together."""
-    if not atlas._canonical.is_united:
-        warn_of_accuracy(
-            "X, or its kernel matrix, is so badly conditioned that it cannot be told which rows are tied: facets are shown in "
-            "pieces, which depend on random_state, and may be wrong at very large costs; models are right: standardise the "
-            "features, leave out columns that nearly depend on others, or choose a region of smaller costs"
         )
 
 

@@ -79,6 +79,9 @@ TAIL = 0.01
 PART = 0.25
 """Share of the time that is left for one box that reaches an axis or infinity; it is cut if that is not enough."""
 
+RAYS_SHARE = 0.2
+"""Share of the time for the rays that tell where events are: what they have found by then is a rough idea, too."""
+
 SHIFT = (1.0371, 1.1093)
 """Factors on the costs of the first boxes, and..."""
 
@@ -209,9 +212,11 @@ class BoxSearch:
         self.tickets = count()
         self.by_bound: list[tuple[float, int, int, CostBox]] = []
         self.by_score: list[tuple[float, float, int, CostBox]] = []
-        events = list(self.pool.map(_ray_events, [solver.problem for solver in self.solvers], len(folds) * [limit]))
+        early = limit.within(RAYS_SHARE * limit.left)
+        events = list(self.pool.map(_ray_events, [solver.problem for solver in self.solvers], len(folds) * [early]))
         large = self._large(events)
-        squares = float(sum(sizes.size**2 for sizes in events))
+        counts = [max(own.size, solver.problem.n_points) for own, solver in zip(events, self.solvers, strict=True)]
+        squares = float(sum(n**2 for n in counts))  # each point has an event, be there no time to find it
         self.expected = PER_SQUARE * squares  # seconds for the maps of all folds
         sizes = np.concatenate([own * _unit(solver) for own, solver in zip(events, self.solvers, strict=True)])
         edges = [make_edges(bound, self._small(axis), large, SHIFT[axis]) for axis, bound in enumerate(bounds)]

@@ -251,11 +251,6 @@ class Canonical(NamedTuple):
         return np.concatenate([[0], np.cumsum(sizes)]), codes
 
     @property
-    def is_united(self) -> bool:
-        """False where it cannot be told what is tied: each piece is shown as a facet, and ties are among them."""
-        return self.mesh is not self.split.mesh or not self.split.tie.any()
-
-    @property
     def is_cut(self) -> Bools:
         """Which facets are made of several pieces, each with an alpha of its own, or plateaus."""
         cut: Bools = np.bincount(self.facet[self.facet >= 0], minlength=self.piece.size) > 1
