@@ -212,11 +212,11 @@ class BoxSearch:
         self.tickets = count()
         self.by_bound: list[tuple[float, int, int, CostBox]] = []
         self.by_score: list[tuple[float, float, int, CostBox]] = []
-        early = limit.within(RAYS_SHARE * limit.left)
-        events = list(self.pool.map(_ray_events, [solver.problem for solver in self.solvers], len(folds) * [early]))
+        problems, rays = [solver.problem for solver in self.solvers], limit.within(RAYS_SHARE * limit.left)
+        events = list(self.pool.map(_ray_events, problems, len(folds) * [rays]))
         large = self._large(events)
-        counts = [max(own.size, solver.problem.n_points) for own, solver in zip(events, self.solvers, strict=True)]
-        squares = float(sum(n**2 for n in counts))  # each point has an event, be there no time to find it
+        counts = [max(own.size, problem.n_points) for own, problem in zip(events, problems, strict=True)]
+        squares = float(sum(n**2 for n in counts))  # every point has an event, even if there was no time to find it
         self.expected = PER_SQUARE * squares  # seconds for the maps of all folds
         sizes = np.concatenate([own * _unit(solver) for own, solver in zip(events, self.solvers, strict=True)])
         edges = [make_edges(bound, self._small(axis), large, SHIFT[axis]) for axis, bound in enumerate(bounds)]

@@ -576,20 +576,20 @@ def _put_on_sides(axes, corners, at, beyond, first, last, one, out):
 def _sharpest(vertices, split_at, plateau, at, place, first, last, one):
     """For vertices that stand for several, or are at a plateau, the sharpest corner in a piece with both edges.
 
-    That is: the piece, and two places; and which vertices are at a plateau. The jitter moves others by 1e-10 or so.
+    A corner is a piece and two of its places. Also: which vertices are at a plateau. The jitter moves others by 1e-10 or so.
     """
-    several, aside, best = np.zeros(one.size, np.bool_), np.zeros(one.size, np.bool_), np.zeros(one.size)
+    several, at_plateau, best = np.zeros(one.size, np.bool_), np.zeros(one.size, np.bool_), np.zeros(one.size)
     chosen = np.full((one.size, 3), -1, np.int64)
     for v in range(one.size):
         several[one[v]] |= one[v] != v
     for f in range(at.size - 1):
         if at[f + 1] > at[f] and plateau[_piece_of(split_at, place[at[f]])]:
             for k in range(at[f], at[f + 1]):
-                aside[one[last[k]]] = True
+                at_plateau[one[last[k]]] = True
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
             v, following = one[last[k]], k + 1 if k + 1 < at[f + 1] else at[f]
-            if not (several[v] or aside[v]):
+            if not (several[v] or at_plateau[v]):
                 continue
             piece = _piece_of(split_at, place[k])
             if plateau[piece] or not split_at[piece] <= place[following] < split_at[piece + 1]:
@@ -597,7 +597,7 @@ def _sharpest(vertices, split_at, plateau, at, place, first, last, one):
             sharp = sharpness(vertices[one[first[k]]], vertices[v], vertices[one[last[following]]])
             if sharp > best[v]:
                 best[v], chosen[v, 0], chosen[v, 1], chosen[v, 2] = sharp, piece, place[k], place[following]
-    return chosen, aside
+    return chosen, at_plateau
 
 
 @kernel
@@ -609,12 +609,12 @@ def _piece_of(at, place):
 def _without_jitter(data: Data, region: Region, split: Split, rings: Rings, one: Int32, vertices: Floats) -> None:
     """Put vertices that the jitter moves where the lines of two edges meet without it."""
     mesh = split.mesh
-    chosen, aside = _sharpest(vertices, mesh.facet_at, split.plateau, rings.at, rings.place, rings.first, rings.last, one)
+    chosen, at_plateau = _sharpest(vertices, mesh.facet_at, split.plateau, rings.at, rings.place, rings.first, rings.last, one)
     which = np.flatnonzero(chosen[:, 0] >= 0)
     which = which[np.argsort(chosen[which, 0])]
     for part in np.array_split(which, which.size // CHUNK + 1):
         codes = mesh.edge_code[mesh.facet_edges[chosen[part, 1:]]]
-        near = np.where(aside[part], NEAR_AT_PLATEAU, NEAR)
+        near = np.where(at_plateau[part], NEAR_AT_PLATEAU, NEAR)
         vertices[part] = find_corners(data, region, split, chosen[part, 0], codes, vertices[part], near)
 
 

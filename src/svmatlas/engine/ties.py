@@ -312,7 +312,10 @@ plateaus by 1e-6 or so."""
 def find_corners(
     data: Data, region: Region, split: Split, pieces: Ints, codes: npt.NDArray[np.int32], corners: Floats, distance: Floats
 ) -> Floats:
-    """Corners of some pieces, not further from there, between the edges of two codes (n, 2) each, without jitter."""
+    """Corners of some pieces between the edges of two codes (n, 2) each, without jitter.
+
+    A corner that is further than ``distance`` from where it was stays there.
+    """
     found = corners.copy()
     space = make_space(data, region, closing=False)
     _find_all_corners(data, region, space, drift_of(data, 1), split.states(pieces), codes.astype(np.intp), distance, found)
