@@ -88,6 +88,16 @@ def standardised_oxides():
     return StandardScaler().fit_transform(X), y
 
 
+def proteins(n=70, seed=24):
+    """Scores of proteins, two decimals, beside two columns in which few rows differ: most of a class can be on the margin."""
+    rng = np.random.default_rng(seed)
+    scores = np.round(np.clip(rng.normal(0.5, 0.12, (n, 5)), 0, 1), 2)
+    rare = [np.where(rng.random(n) < 0.02, 1.0, 0.5), np.where(rng.random(n) < 0.02, 0.83, 0.0)]
+    y = (rng.random(n) < 0.12).astype(int)
+    y[:2] = 0, 1
+    return np.column_stack([scores, *rare]), y
+
+
 def unscaled(n=40, seed=13):
     """A category, a yes or no, ages, incomes rounded to hundreds and a column with an offset, as they are."""
     rng = np.random.default_rng(seed)

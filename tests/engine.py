@@ -5,11 +5,16 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
+import pytest
 
 from svmatlas.data.problem import check_bounds, make_problem, make_region
+from svmatlas.engine.compiled import UNCOMPILED
 from svmatlas.engine.facet import drift_of, solve_maps, sum_pull
 from svmatlas.engine.lines import tabulate_margin
 from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, make_space, make_task
+
+if not UNCOMPILED:  # Python cannot call a compiled kernel that only kernels call
+    pytest.exit("tests of single kernels need NUMBA_DISABLE_JIT=1", returncode=4)
 
 
 def gaussian(n=9, d=3, scale=1.0, seed=0):

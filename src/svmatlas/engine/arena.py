@@ -88,8 +88,9 @@ corner more points may be on the margin than M and two events explain; those whe
 negative, points are on the margin: M is so many of them that beta is e (see Anchored facets in facet.py); those that may be
 ties up to rounding of the data, which joining.py judges anew, whatever the way to them was, UNSURE ones and LIKELY ones; whole
 plateaus, which were not explored (plateaus.py); and slivers of them, without area."""
-FAR = 2
-"""Marks facets close to infinity or an axis, where thin ones are marked by 1."""
+FAR, SLIM = 2, 3
+"""Marks facets close to infinity or an axis, and those that are thinner than WIDE (tie_test.py); those thinner than THIN are
+marked by 1, all others by 0."""
 CLOSED_SINCE, UNVISITED = -2, -3
 """Marks facets to which nothing needs to be told: those that are closed, and those of a plateau that no side leads to."""
 PLACES, CORNERS = 5, 2

@@ -522,7 +522,7 @@ def _number(
     rings, twin = paired(rings)
     one = join_corners(split.mesh.vertices, rings.at, twin, rings.first, rings.last)
     vertices = split.mesh.vertices.copy()
-    _without_jitter(data, region, split, rings, one, vertices)
+    _without_jitter(data, region, split, facets, rings, one, vertices)
     _put_on_sides(region.axis, region.corners, *rings[:2], rings.first, rings.last, one, vertices)
     places, pairs = _find_joint(rings.at, rings.beyond, rings.event, twin, facets.is_tied)
     event_at, event_code = _find_events(split, facets, pairs)
@@ -573,23 +573,22 @@ def _put_on_sides(axes, corners, at, beyond, first, last, one, out):
 
 
 @entry
-def _sharpest(vertices, split_at, plateau, at, place, first, last, one):
-    """For vertices that stand for several, or are at a plateau, the sharpest corner in a piece with both edges.
+def _sharpest(vertices, split_at, plateau, much_tied, at, place, first, last, one):
+    """For vertices that stand for several, or are of a much tied facet, the sharpest corner in a piece with both edges.
 
-    A corner is a piece and two of its places. Also: which vertices are at a plateau. The jitter moves others by 1e-10 or so.
+    A corner is a piece and two of its places. Also: which vertices are of such facets. The jitter moves others by 1e-10 or so.
     """
-    several, at_plateau, best = np.zeros(one.size, np.bool_), np.zeros(one.size, np.bool_), np.zeros(one.size)
+    several, at_much_tied, best = np.zeros(one.size, np.bool_), np.zeros(one.size, np.bool_), np.zeros(one.size)
     chosen = np.full((one.size, 3), -1, np.int64)
     for v in range(one.size):
         several[one[v]] |= one[v] != v
     for f in range(at.size - 1):
-        if at[f + 1] > at[f] and plateau[_piece_of(split_at, place[at[f]])]:
-            for k in range(at[f], at[f + 1]):
-                at_plateau[one[last[k]]] = True
+        for k in range(at[f] if much_tied[f] else at[f + 1], at[f + 1]):
+            at_much_tied[one[last[k]]] = True
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
             v, following = one[last[k]], k + 1 if k + 1 < at[f + 1] else at[f]
-            if not (several[v] or at_plateau[v]):
+            if not (several[v] or at_much_tied[v]):
                 continue
             piece = _piece_of(split_at, place[k])
             if plateau[piece] or not split_at[piece] <= place[following] < split_at[piece + 1]:
@@ -597,7 +596,7 @@ def _sharpest(vertices, split_at, plateau, at, place, first, last, one):
             sharp = sharpness(vertices[one[first[k]]], vertices[v], vertices[one[last[following]]])
             if sharp > best[v]:
                 best[v], chosen[v, 0], chosen[v, 1], chosen[v, 2] = sharp, piece, place[k], place[following]
-    return chosen, at_plateau
+    return chosen, at_much_tied
 
 
 @kernel
@@ -606,15 +605,22 @@ def _piece_of(at, place):
     return np.searchsorted(at, place, "right") - 1
 
 
-def _without_jitter(data: Data, region: Region, split: Split, rings: Rings, one: Int32, vertices: Floats) -> None:
-    """Put vertices that the jitter moves where the lines of two edges meet without it."""
-    mesh = split.mesh
-    chosen, at_plateau = _sharpest(vertices, mesh.facet_at, split.plateau, rings.at, rings.place, rings.first, rings.last, one)
+def _without_jitter(
+    data: Data, region: Region, split: Split, facets: _Facets, rings: Rings, one: Int32, vertices: Floats
+) -> None:
+    """Put vertices that the jitter moves where the lines of two edges meet without it.
+
+    Much tied are plateaus, and facets with more tied points than M can have: the jitter moves their corners most.
+    """
+    mesh, much_tied = split.mesh, split.plateau[facets.piece] | (np.diff(facets.tied_at) > data.rank)
+    chosen, at_much_tied = _sharpest(
+        vertices, mesh.facet_at, split.plateau, much_tied, rings.at, rings.place, rings.first, rings.last, one
+    )
     which = np.flatnonzero(chosen[:, 0] >= 0)
     which = which[np.argsort(chosen[which, 0])]
     for part in np.array_split(which, which.size // CHUNK + 1):
         codes = mesh.edge_code[mesh.facet_edges[chosen[part, 1:]]]
-        near = np.where(at_plateau[part], NEAR_AT_PLATEAU, NEAR)
+        near = np.where(at_much_tied[part], NEAR_AT_PLATEAU, NEAR)
         vertices[part] = find_corners(data, region, split, chosen[part, 0], codes, vertices[part], near)
 
 

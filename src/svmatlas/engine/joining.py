@@ -24,6 +24,7 @@ from svmatlas.engine.arena import (
     PLATEAU_SLIVER,
     PLATEAUS,
     POSITIVE_PLATEAU,
+    SLIM,
     TIE,
     UNSURE,
     after_in,
@@ -32,7 +33,7 @@ from svmatlas.engine.compiled import entry, kernel, kernel_alloc
 from svmatlas.engine.mesh import AROUND, FAR_OUT, PLACE, Mesh, Places, Split, is_far_out, number_all, take_lists
 from svmatlas.engine.names import corner_of_triangle, key_of, number_names
 from svmatlas.engine.plateaus import Ring, UnclosedError, find_rings
-from svmatlas.engine.tie_test import THIN, is_far, is_suspect
+from svmatlas.engine.tie_test import THIN, WIDE, is_far, is_suspect
 from svmatlas.engine.tile import Engine, Facets
 from svmatlas.engine.workspace import CUT, Bools, P, Q, Region, Words
 from svmatlas.support.stopping import NEVER, Limit, Stopped
@@ -394,7 +395,7 @@ def _bring_up_to_date(k, now, one, place):
 
 @entry
 def _suspects(facets, at, corner, places):
-    """Which of some facets are thin, 1, or FAR. Corner k of all facets is corner[places[k]]."""
+    """Which of some facets are thin, 1, SLIM or FAR. Corner k of all facets is corner[places[k]]."""
     out = np.zeros(facets.size, np.int8)
     for j in range(facets.size):
         f = facets[j]
@@ -403,7 +404,8 @@ def _suspects(facets, at, corner, places):
         for k in range(n):
             for c in range(3):
                 polygon[k, c] = corner[places[at[f] + k], c]
-        out[j] = FAR if is_far(polygon, n) else is_suspect(polygon, n, THIN)
+        slim = is_suspect(polygon, n, WIDE)
+        out[j] = FAR if is_far(polygon, n) else (SLIM if slim and not is_suspect(polygon, n, THIN) else slim)
     return out
 
 

@@ -114,9 +114,7 @@ def _close_ringed(task, arena, f, hints):
         return CLOSED
     far = is_far(edges.corner, n)
     between = not far and _is_between_tied(task, arena.margin[f], edges.code[:n], edges.sign)
-    if not far and not is_suspect(edges.corner, n, THIN):
-        if between and is_suspect(edges.corner, n, WIDE):  # a tie if it is steep
-            return EMPTY
+    if not far and not is_suspect(edges.corner, n, WIDE):
         n_clear, n_near, entering = 0, 0, False
         for j in range(n):
             n_clear += not arena.crowded[hints[edges.hint[j]].number]
@@ -127,7 +125,7 @@ def _close_ringed(task, arena, f, hints):
         return CLOSED
     arena.kind[arena.counts[0].n_done] = TIE
     if between:
-        return CLOSED
+        return CLOSED if is_suspect(edges.corner, n, THIN) else EMPTY  # a tie, or one if it is steep
     _take_up(task, arena, f)
     gather(task)
     return CLOSED if vanishes(task) else EMPTY
@@ -524,7 +522,7 @@ def _is_coarse_or_tie(task):
 def judge(data, region, space, states, drift, at, code, margin, suspect, tie, coarse):
     """See whether facets with known edges are ties; of ``coarse`` ones only integers can tell.
 
-    A facet that is not ``suspect`` can only be a strip between tied lines; one that is FAR is not asked whether it is.
+    One that is not ``suspect`` is none. A strip between tied lines is one if it is thin, or SLIM and steep, unless it is FAR.
     """
     task = make_task(data, region, space)
     task.drift = drift
@@ -539,7 +537,7 @@ def judge(data, region, space, states, drift, at, code, margin, suspect, tie, co
             margin[data.axis[i]] += state[i] == MARGIN
         between = suspect[f] != FAR and _is_between_tied(task, margin, edges.code[:n], edges.sign)
         tie[f] = between and suspect[f] == 1
-        if tie[f] or (suspect[f] == 0 and not between):
+        if tie[f] or suspect[f] == 0:
             continue
         task.state, task.polygon.n_corners = state, n
         sum_pull(data, state, task.pull)

@@ -31,7 +31,7 @@ from svmatlas.engine.neighbourhood import center_ball
 from svmatlas.engine.pencil import ALL, ONLY_NEAR, find_pencil, is_near
 from svmatlas.engine.predicates import NO_CODE, value_at_corner
 from svmatlas.engine.refinement import refine
-from svmatlas.engine.tie_test import THIN, is_suspect
+from svmatlas.engine.tie_test import WIDE, is_suspect
 from svmatlas.engine.workspace import L, P, Q, code_of_hint
 from svmatlas.engine.zeros import enter_corner, entry_of_corner, solve_words
 
@@ -178,7 +178,7 @@ def _leans_on_others(t):
     """Is the facet thin, and is a corner of it taken from another facet? The tie test needs corners of its own."""
     for j in range(t.polygon.n_corners):
         if t.edges.checked[j] == TAKEN:
-            return is_suspect(t.edges.corner, t.polygon.n_corners, THIN)
+            return is_suspect(t.edges.corner, t.polygon.n_corners, WIDE)
     return False
 
 

@@ -21,10 +21,15 @@ from svmatlas.engine.scores import cosines, weights_at
 from svmatlas.engine.workspace import L, P, Q, U
 from svmatlas.engine.zeros import UNKNOWN, vanishes
 
+WIDE = 2.0**-21
+"""Only facets narrower or shorter than this, relative to their costs, are tested for being ties. Ties are near the jitter,
+1e-13, times their conditioning, which can be 1e6: decimals in a few columns suffice for that. What is wider is seen, and
+corners without jitter are looked for within 1e-6 (ties.py)."""
+
 THIN = 1e-8
-"""Only facets narrower or shorter than this, relative to their costs, or wholly this close to infinity or an axis, are tested
-for being ties, the latter without double-double: what the jitter makes there can be of second order, which doubles do not see.
-Ties are near JITTER = 1e-13 times their conditioning; the bound only saves time."""
+"""Strips between tied lines that are narrower than this are ties, wider ones if they are steep. Facets that are wholly this
+close to infinity or an axis are tested without double-double: what the jitter makes there can be of second order, which
+doubles do not see."""
 
 TIE_SHRINK = 2.0**-5
 """To detect ties, scale the jitter by this factor: a facet that the jitter made shrinks with it, in area or in all."""
@@ -176,9 +181,9 @@ def is_between_tied(t):
 def is_steep(t):
     """Is D of the pencil (|M| = r - 1) certainly not zero without jitter? Then a strip between tied lines is a tie.
 
-    Not asked of wide strips, nor where double-double cannot tell corners without jitter: there the jitter is seen.
+    Not asked of wide strips. Where double-double cannot tell corners without jitter, the jitter is seen.
     """
-    if t.facet.n_margin != t.data.rank - 1 or not is_suspect(t.edges.corner, t.polygon.n_corners, WIDE):
+    if t.facet.n_margin != t.data.rank - 1:
         return False
     if t.facet.refined == 0:
         refine(t)
@@ -191,9 +196,6 @@ def is_steep(t):
     return False
 
 
-WIDE = 2.0**-21
-"""Relative width of strips beyond which the jitter is seen: corners without it are looked for within 1e-6 (ties.py)."""
-
 STEEP = 2.0**10
 """Slopes that are at most this many times what the jitter may have made of them are taken for zero."""
 
@@ -201,11 +203,10 @@ STEEP = 2.0**10
 @kernel
 def is_tie(t):
     """Does the facet just closed owe its extent to the jitter: 1 or 0, or UNKNOWN if only exact arithmetic can tell?"""
-    suspect = is_suspect(t.edges.corner, t.polygon.n_corners, THIN)
-    if t.facet.anchor_axis >= 0 and is_between_tied(t) and (suspect or is_steep(t)):
-        return 1
-    if not suspect:
+    if not is_suspect(t.edges.corner, t.polygon.n_corners, WIDE):
         return 0
+    if t.facet.anchor_axis >= 0 and is_between_tied(t):
+        return 1 if is_suspect(t.edges.corner, t.polygon.n_corners, THIN) or is_steep(t) else 0
     if vanishes(t):
         t.polygon.n_zero += 1
         return 1
