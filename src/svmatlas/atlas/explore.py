@@ -22,9 +22,11 @@ from svmatlas.engine.joining import Joiner
 from svmatlas.engine.plateaus import UnclosedError
 from svmatlas.engine.tie_test import THIN
 from svmatlas.engine.tile import EngineError, Facets
+from svmatlas.engine.upright import set_upright
 from svmatlas.engine.workspace import INSIDE, P
 from svmatlas.models.gap import warn_of_accuracy
 from svmatlas.models.walk import state_at
+from svmatlas.proof.tiling import region_of
 from svmatlas.support.messages import shown
 from svmatlas.support.progress import make_bar, move_to
 from svmatlas.support.stopping import NEVER, Limit, check_budget, stoppable
@@ -41,7 +43,11 @@ TIED, MOVED = 2.0**-46, 1e-7
 jitter, or the rounding of a corner, may be, relative to the distance of rows, before there is a warning."""
 
 ROUNDED = 2.0**-53
-"""Rounding of a stored corner."""
+"""Rounding of a stored corner, or of an entry of a row."""
+
+LOST = 1e-6
+"""What rows may lose where columns that depend on each other are joined, relative to what is left of them in any direction,
+before there is a warning: corners are known to about that."""
 
 FAINT = 2.0**50
 """Ratio of two weights beyond which there is a warning: the lighter point is a rounding error of sums with the heavier."""
@@ -176,6 +182,7 @@ def explore(
         atlas = run.map(limit)
         limit.answered = True
     _warn_of_region(atlas)
+    _warn_of_pieces(atlas)
     return atlas
 
 
@@ -220,7 +227,13 @@ class _Run(NamedTuple):
         surveyor.engine.blocks.clear()
         with make_pool(jobs) as pool:
             canonical = unite(joiner, pool, NEVER if surveyor.complete else Limit(GRACE))
+        set_upright(canonical.mesh, region_of(_finite(bounds), problem.cost_exponent))
         return Atlas(problem, bounds, canonical, surveyor.complete, surveyor.engine.counts)
+
+
+def _finite(bounds: Bounds) -> list[list[float | None]]:
+    """Bounds as files hold them: infinity is None."""
+    return [[value if np.isfinite(value) else None for value in pair] for pair in bounds]
 
 
 def _as_it_is(tile: Bounds, facets: Facets) -> Facets:
@@ -302,6 +315,23 @@ def _warn_of_scales(problem: Problem) -> None:
         warn_of_accuracy(
             f"columns of X and the bias differ in scale by a factor of {condition:.0e}: polygons are not exact, models are; "
             "standardise the features"
+        )
+    lost = problem.features.lost()
+    if lost > LOST:
+        warn_of_accuracy(
+            f"columns of X and the bias depend on each other up to a part of {lost:.0e} that is no rounding: polygons are not "
+            "exact, models are; standardise the features, or leave out such columns"
+        )
+
+
+def _warn_of_pieces(atlas: Atlas) -> None:
+    """Warn of ties that cannot be told, where what would split them is less than the rounding of rows."""
+    jitter = float(np.abs(atlas._problem.data.target_jitter).max(initial=0.0))
+    in_pieces = atlas._canonical.mesh is atlas._canonical.split.mesh and bool(atlas._canonical.split.tie.any())
+    if in_pieces and jitter < ROUNDED:
+        warn_of_accuracy(
+            "X, or its kernel matrix, is so badly conditioned that rounding decides which rows are tied: some facets are "
+            "rounding errors, models are right; standardise the features, or choose a region of smaller costs"
         )
 
 
