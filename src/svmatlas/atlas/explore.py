@@ -23,7 +23,7 @@ from svmatlas.engine.plateaus import UnclosedError
 from svmatlas.engine.tie_test import THIN
 from svmatlas.engine.tile import EngineError, Facets
 from svmatlas.engine.upright import set_upright
-from svmatlas.engine.workspace import INSIDE, P
+from svmatlas.engine.workspace import INSIDE, MARGIN, P
 from svmatlas.models.gap import warn_of_accuracy
 from svmatlas.models.walk import state_at
 from svmatlas.proof.tiling import region_of
@@ -48,6 +48,12 @@ ROUNDED = 2.0**-53
 LOST = 1e-6
 """What rows may lose where columns that depend on each other are joined, relative to what is left of them in any direction,
 before there is a warning: corners are known to about that."""
+
+DEPENDENT = 2.0**-46
+"""Least singular value of rows, relative to the largest, below which they depend on each other up to rounding."""
+
+BLOCK = 4096
+"""Pieces that are looked at at once."""
 
 FAINT = 2.0**50
 """Ratio of two weights beyond which there is a warning: the lighter point is a rounding error of sums with the heavier."""
@@ -325,14 +331,30 @@ def _warn_of_scales(problem: Problem) -> None:
 
 
 def _warn_of_pieces(atlas: Atlas) -> None:
-    """Warn of ties that cannot be told, where what would split them is less than the rounding of rows."""
-    jitter = float(np.abs(atlas._problem.data.target_jitter).max(initial=0.0))
-    in_pieces = atlas._canonical.mesh is atlas._canonical.split.mesh and bool(atlas._canonical.split.tie.any())
-    if in_pieces and jitter < ROUNDED:
+    """Warn of pieces that could not be put together, and are there because rounding says which rows depend on others."""
+    data, canonical = atlas._problem.data, atlas._canonical
+    jitter = float(np.abs(data.target_jitter).max(initial=0.0))
+    ties = np.flatnonzero(canonical.split.tie)
+    if canonical.mesh is not canonical.split.mesh or ties.size == 0 or not jitter < ROUNDED:
+        return
+    parts = np.split(ties, range(BLOCK, ties.size, BLOCK))
+    if any(_has_dependent(data.rows, canonical.split.states(part) == MARGIN) for part in parts):
         warn_of_accuracy(
             "X, or its kernel matrix, is so badly conditioned that rounding decides which rows are tied: some facets are "
             "rounding errors, models are right; standardise the features, or choose a region of smaller costs"
         )
+
+
+def _has_dependent(rows: npt.NDArray[np.float64], margin: npt.NDArray[np.bool_]) -> bool:
+    """Whether the rows on the margin of a piece depend on each other up to rounding, whatever the scales of columns."""
+    counts = margin.sum(axis=1)
+    for m in np.unique(counts[counts > 0]).tolist():
+        own = rows[np.nonzero(margin[counts == m])[1].reshape(-1, m)]
+        own = own / np.linalg.norm(own, axis=2, keepdims=True)
+        sizes = np.linalg.svd(own / np.maximum(np.abs(own).max(axis=1, keepdims=True), np.finfo(float).tiny), compute_uv=False)
+        if np.any(sizes[:, -1] < DEPENDENT * sizes[:, 0]):
+            return True
+    return False
 
 
 def _warn_of_rows(problem: Problem) -> None:
