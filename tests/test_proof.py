@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 from collections import Counter
+from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -22,6 +23,7 @@ from svmatlas.cli.main import main
 from svmatlas.proof.exact import eliminate
 from svmatlas.proof.models import exact_sums, split_products
 from svmatlas.proof.reading import read_map
+from svmatlas.proof.tiling import has_triangles
 from tests import cases, hostile, mutations, proofs
 
 RNG = np.random.default_rng
@@ -271,6 +273,83 @@ def test_a_wrong_facet_at_infinity_is_refused(tmp_path):
     vertices[far[0], 0] *= 1.0 + 1e-3
     found = mutations.check(mutations.with_array(stored, "split.vertices", vertices), X, y)
     assert not found.ok or np.isfinite(found.largest_costs)
+
+
+def polygon(*places):
+    """Corners (p, q) as exact homogeneous costs."""
+    return [(Fraction(p), Fraction(q), Fraction(1)) for p, q in places]
+
+
+@pytest.mark.parametrize(
+    ("corners", "can"),
+    [
+        (polygon((0, 0), (2, 0), (2, 2), (0, 2)), True),
+        (polygon((0, 2), (2, 2), (2, 0), (0, 0)), False),  # turned over
+        (polygon((0, 0), (2, 0), (1, Fraction(1, 2**80)), (0, 2)), True),  # bent: diagonals from two corners only
+        (polygon((0, 0), (1, 0), (2, 0)), True),  # no area
+        (polygon((0, 0), (2, 2), (2, 0), (0, 2)), False),  # crosses itself
+        (polygon((0, 0), (1, 0), (1, 0), (0, 1)), True),  # an edge without length
+        (polygon((0, 0), (4, 1), (8, 0), (7, 4), (8, 8), (4, 7), (0, 8), (1, 4)), True),  # a star: no corner sees all others
+        (polygon((0, 0), (4, 5), (8, 0), (3, 4), (8, 8), (4, 3), (0, 8), (5, 4)), False),  # its sides cross
+    ],
+)
+def test_polygons_that_triangles_make_up(corners, can):
+    for k in range(len(corners)):
+        assert has_triangles(corners[k:] + corners[:k]) == can
+
+
+@pytest.mark.filterwarnings("ignore::svmatlas.AccuracyWarning")  # of weights that differ by 10^19, and the like
+@pytest.mark.parametrize("seed", [20048, 20081, 20097, 20199, 20261, 20344])
+def test_facets_narrower_than_rounding_are_not_turned_over(seed, monkeypatch):
+    """The map tiles its region exactly, up to any costs; as corners were rounded it does not."""
+    case = hostile.make(seed)
+    arguments = {**case.arguments, "max_facets": 1000}
+    found = svmatlas.certify(svmatlas.explore(case.X, case.y, **arguments), case.X, case.y, arguments["sample_weight"])
+    assert found.ok, str(found)
+    assert found.tiles
+    monkeypatch.setattr(svmatlas.atlas.explore, "set_upright", lambda mesh, region: None)
+    found = svmatlas.certify(svmatlas.explore(case.X, case.y, **arguments), case.X, case.y, arguments["sample_weight"])
+    assert any("turned over" in fault for fault in found.faults)
+
+
+@pytest.mark.parametrize("seed", [1, 3, 7])
+def test_ties_of_a_polynomial_kernel_are_ties_at_all_costs(seed):
+    """Its matrix is singular, and a factor of it has ties up to rounding, which made facets of rounding errors."""
+    X, y = RNG(seed).integers(0, 2, (40, 5)).astype(float), np.arange(40) % 2
+    maps = [svmatlas.explore(X, y, kernel="poly", degree=2, coef0=1.0, random_state=state) for state in (0, 1)]
+    assert maps[0].n_facets == maps[1].n_facets < maps[0].n_pieces
+    assert maps[0].validate().ok
+    found = svmatlas.certify(maps[0], X, y)
+    assert found.ok, str(found)
+    assert found.largest_costs > 1e12
+
+
+def test_monomials_have_the_inner_products_of_the_kernel():
+    """Also where columns depend on each other, are powers of two times others, or are negative."""
+    X, y = RNG(0).integers(-2, 3, (30, 3)).astype(float), np.arange(30) % 2
+    X = np.column_stack([X, X[:, 0] + X[:, 1], 0.5 * X[:, 2]])
+    for degree, coef0, bias in ((1, 0.0, 1.0), (2, 1.0, 0.5), (3, 0.0, 0.0)):
+        arguments = {"kernel": "poly", "degree": degree, "coef0": coef0, "gamma": 0.7, "bias": bias}
+        whole = svmatlas.explore(X, y, **arguments)
+        matrix = svmatlas.explore((0.7 * X @ X.T + coef0) ** degree, y, kernel="precomputed", bias=bias)
+        for costs in ((0.01, 0.02), (1.0, 0.3), (7.0, 20.0)):
+            values = matrix.decision_function((0.7 * X @ X.T + coef0) ** degree, *costs)
+            np.testing.assert_allclose(whole.decision_function(X, *costs), values, rtol=1e-9, atol=1e-9)
+
+
+def test_rows_whose_ties_rounding_decides_are_warned_of():
+    rng, noise = RNG(1), RNG(0)
+    X = np.column_stack([rng.integers(0, 2, (60, 2)), 1e3 * rng.lognormal(size=60)])
+    score = X @ (noise.normal(size=3) / [1, 1, 1e4]) + noise.normal(size=60)
+    y = score > np.median(score)
+    with pytest.warns(svmatlas.AccuracyWarning, match="rounding decides which rows are tied.*standardise"):
+        svmatlas.explore(X, y, kernel="poly", degree=2, coef0=1.0)
+
+
+def test_columns_that_nearly_depend_on_each_other_are_warned_of():
+    case = hostile.make(3196)
+    with pytest.warns(svmatlas.AccuracyWarning, match="depend on each other up to a part of.*standardise"):
+        svmatlas.explore(case.X, case.y, **case.arguments)
 
 
 def test_elimination_is_exact():

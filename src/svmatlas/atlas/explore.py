@@ -22,9 +22,11 @@ from svmatlas.engine.joining import Joiner
 from svmatlas.engine.plateaus import UnclosedError
 from svmatlas.engine.tie_test import THIN
 from svmatlas.engine.tile import EngineError, Facets
-from svmatlas.engine.workspace import INSIDE, P
+from svmatlas.engine.upright import set_upright
+from svmatlas.engine.workspace import INSIDE, MARGIN, P
 from svmatlas.models.gap import warn_of_accuracy
 from svmatlas.models.walk import state_at
+from svmatlas.proof.tiling import region_of
 from svmatlas.support.messages import shown
 from svmatlas.support.progress import make_bar, move_to
 from svmatlas.support.stopping import NEVER, Limit, check_budget, stoppable
@@ -41,7 +43,17 @@ TIED, MOVED = 2.0**-46, 1e-7
 jitter, or the rounding of a corner, may be, relative to the distance of rows, before there is a warning."""
 
 ROUNDED = 2.0**-53
-"""Rounding of a stored corner."""
+"""Rounding of a stored corner, or of an entry of a row."""
+
+LOST = 1e-6
+"""What rows may lose where columns that depend on each other are joined, relative to what is left of them in any direction,
+before there is a warning: corners are known to about that."""
+
+DEPENDENT = 2.0**-46
+"""Least singular value of rows, relative to the largest, below which they depend on each other up to rounding."""
+
+BLOCK = 4096
+"""Pieces that are looked at at once."""
 
 FAINT = 2.0**50
 """Ratio of two weights beyond which there is a warning: the lighter point is a rounding error of sums with the heavier."""
@@ -176,6 +188,7 @@ def explore(
         atlas = run.map(limit)
         limit.answered = True
     _warn_of_region(atlas)
+    _warn_of_pieces(atlas)
     return atlas
 
 
@@ -220,7 +233,13 @@ class _Run(NamedTuple):
         surveyor.engine.blocks.clear()
         with make_pool(jobs) as pool:
             canonical = unite(joiner, pool, NEVER if surveyor.complete else Limit(GRACE))
+        set_upright(canonical.mesh, region_of(_finite(bounds), problem.cost_exponent))
         return Atlas(problem, bounds, canonical, surveyor.complete, surveyor.engine.counts)
+
+
+def _finite(bounds: Bounds) -> list[list[float | None]]:
+    """Bounds as files hold them: infinity is None."""
+    return [[value if np.isfinite(value) else None for value in pair] for pair in bounds]
 
 
 def _as_it_is(tile: Bounds, facets: Facets) -> Facets:
@@ -303,6 +322,39 @@ def _warn_of_scales(problem: Problem) -> None:
             f"columns of X and the bias differ in scale by a factor of {condition:.0e}: polygons are not exact, models are; "
             "standardise the features"
         )
+    lost = problem.features.lost()
+    if lost > LOST:
+        warn_of_accuracy(
+            f"columns of X and the bias depend on each other up to a part of {lost:.0e} that is no rounding: polygons are not "
+            "exact, models are; standardise the features, or leave out such columns"
+        )
+
+
+def _warn_of_pieces(atlas: Atlas) -> None:
+    """Warn of pieces that could not be put together, and are there because rounding says which rows depend on others."""
+    data, canonical = atlas._problem.data, atlas._canonical
+    jitter = float(np.abs(data.target_jitter).max(initial=0.0))
+    ties = np.flatnonzero(canonical.split.tie)
+    if canonical.mesh is not canonical.split.mesh or ties.size == 0 or not jitter < ROUNDED:
+        return
+    parts = np.split(ties, range(BLOCK, ties.size, BLOCK))
+    if any(_has_dependent(data.rows, canonical.split.states(part) == MARGIN) for part in parts):
+        warn_of_accuracy(
+            "X, or its kernel matrix, is so badly conditioned that rounding decides which rows are tied: some facets are "
+            "rounding errors, models are right; standardise the features, or choose a region of smaller costs"
+        )
+
+
+def _has_dependent(rows: npt.NDArray[np.float64], margin: npt.NDArray[np.bool_]) -> bool:
+    """Whether the rows on the margin of a piece depend on each other up to rounding, whatever the scales of columns."""
+    counts = margin.sum(axis=1)
+    for m in np.unique(counts[counts > 0]).tolist():
+        own = rows[np.nonzero(margin[counts == m])[1].reshape(-1, m)]
+        own = own / np.linalg.norm(own, axis=2, keepdims=True)
+        sizes = np.linalg.svd(own / np.maximum(np.abs(own).max(axis=1, keepdims=True), np.finfo(float).tiny), compute_uv=False)
+        if np.any(sizes[:, -1] < DEPENDENT * sizes[:, 0]):
+            return True
+    return False
 
 
 def _warn_of_rows(problem: Problem) -> None:

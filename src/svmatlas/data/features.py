@@ -96,8 +96,20 @@ class Features:
         q, r = np.linalg.qr(self.factor)
         return q, r
 
+    @cached_property
+    def _inverse(self) -> Floats | None:
+        """The pseudo-inverse (r, m) of a factor whose columns depend on each other."""
+        assert self.factor is not None
+        tolerance = RANK_TOLERANCE * max(self.factor.shape)
+        sizes = np.linalg.svd(self.factor, compute_uv=False)
+        if self.factor.shape[0] >= self.factor.shape[1] and np.all(sizes > tolerance * sizes[:1]):
+            return None
+        return np.asarray(np.linalg.pinv(self.factor, rcond=tolerance))
+
     def expand(self, beta: Floats) -> Floats:
         """The shortest z (n, m) with beta = F'z for weights (n, r), in internal units."""
+        if self._inverse is not None:
+            return np.asarray(beta @ self._inverse)
         q, r = self._split
         z: Floats = np.transpose(q @ solve_triangular(r, beta.T, trans="T"))
         return z
@@ -163,6 +175,14 @@ class Features:
         products = X @ own.T
         inner: Floats = (products.toarray() if issparse(products) else products) + self.bias**2
         return inner
+
+    def lost(self) -> float:
+        """The largest part of a row that the engine's rows leave out, relative to what they say in any direction."""
+        if self.turn is None or self.factor is None:
+            return 0.0
+        own = np.ldexp(_augment(self.X.toarray() if issparse(self.X) else self.X, self.bias), self.exponent)
+        rest = np.linalg.norm(own - self.factor @ self.turn.T, axis=1).max(initial=0.0)
+        return float(rest / np.linalg.svd(self.factor, compute_uv=False)[-1]) if self.factor.size else 0.0
 
     def scores(self, coef: Floats, intercept: Floats) -> Floats:
         """Decision values (n, m) of the distinct rows."""
@@ -248,11 +268,33 @@ def _from_kernel(X: Any, kernel: Kernel, bias: float, origin: Ints) -> tuple[Fea
     """The same for a kernel that is not linear; X is its matrix if that is precomputed."""
     given = kernel.name == "precomputed"
     kept = None if given else X[origin]
+    made = None if given else _from_monomials(kept, kernel, bias)
+    if made is not None:
+        return Features(kernel, bias, X.shape[1], made[0], origin, made[1].rows, kept), made[1]
     gram = X[np.ix_(origin, origin)] if given else check_gram(kernel(kept, kept))
     mean = float(np.mean(np.diag(gram))) + bias**2 if origin.size else 0.0
     exponent = -round(np.log2(mean) / 2) if mean > 0 else 0
     rows = _factor_kernel(np.ldexp(gram, 2 * exponent), float(np.ldexp(bias, exponent)))
     return Features(kernel, bias, X.shape[1], exponent, origin, rows, kept), Rows(rows, rows.shape[1], _condition(rows))
+
+
+def _from_monomials(X: Any, kernel: Kernel, bias: float) -> tuple[int, Rows] | None:
+    """Rows for a polynomial kernel of few columns, and the power of two that they are scaled by.
+
+    A kernel matrix of more rows than monomials is singular: its factor would say by rounding errors which points depend on
+    others. None if there are too many monomials, or if these differ too much in scale.
+    """
+    own = kernel.monomials(X)
+    with np.errstate(over="ignore"):
+        constant = float(np.hypot(np.float64(max(0.0, kernel.coef0)) ** (kernel.degree / 2), bias))
+    if own is None or own.shape[1] >= max(len(own), FEW_COLUMNS) or np.isinf(constant):
+        return None
+    exponent = _exponent(own, constant, len(own))
+    rows = np.ldexp(_augment(own, constant), exponent)
+    try:
+        return exponent, _full_rank(rows, 0)
+    except ValueError:
+        return None
 
 
 def _condition(rows: Floats) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import combinations_with_replacement
+from math import comb, factorial, prod
 from typing import Any
 
 import numpy as np
@@ -38,6 +40,9 @@ more than eight bits off it."""
 PAIRS = 2**12
 """Pairs of rows that are subtracted at once."""
 
+MOST_MONOMIALS = 1024
+"""Monomials of the columns that are made of a row at most."""
+
 
 @dataclass(frozen=True)
 class Kernel:
@@ -70,6 +75,34 @@ class Kernel:
             if self.name == "rbf":
                 return np.asarray(np.exp(-gamma * _square_distances(X, Y)))
             return np.asarray(polynomial_kernel(X, Y, degree=self.degree, gamma=gamma, coef0=self.coef0))
+
+    def monomials(self, X: Any) -> Floats | None:
+        """Rows (n, k) with the inner products of a polynomial kernel, but for its constant, coef0^degree.
+
+        None if there are none, or too many columns. (gamma x.y + c)^m is a sum over monomials of at most m factors: x^a y^a
+        times gamma^|a| c^(m - |a|) and a multinomial coefficient. A column of few values has monomials of few values, so that
+        rows that are tied by the kernel are tied. Those that are the same up to a power of two (powers of a binary column) are
+        one.
+        """
+        d, m = X.shape[1], int(self.degree)
+        if self.name != "poly" or m != self.degree or m < 1 or self.coef0 < 0 or comb(d + m, m) > MOST_MONOMIALS:
+            return None
+        half = int(np.frexp(self.gamma)[1] - 1) // 2 if self.gamma > 0 else 0
+        gamma, coef0 = np.ldexp(self.gamma, -2 * half), np.float64(self.coef0)
+        X = _scale(X.toarray() if issparse(X) else X, half)
+        shares: dict[bytes, float] = {}
+        with np.errstate(over="ignore", invalid="ignore"):
+            for factors in (a for k in range(1, m + 1) for a in combinations_with_replacement(range(d), k)):
+                counts = np.bincount(np.array(factors, dtype=np.intp), minlength=d).tolist()
+                ways = factorial(m) // prod(factorial(a) for a in [*counts, m - len(factors)])
+                column = np.prod(X[:, list(factors)], axis=1) + 0.0  # -0.0 is 0.0
+                half = int(np.frexp(np.abs(column).max(initial=0.0))[1])
+                share = float(np.ldexp(ways * gamma ** len(factors) * coef0 ** (m - len(factors)), 2 * half))
+                key = np.ldexp(column, -half).tobytes()
+                shares[key] = shares.get(key, 0.0) + share
+            columns = [np.sqrt(share) * np.frombuffer(column) for column, share in shares.items() if share > 0]
+        rows = np.column_stack(columns) if columns else np.zeros((len(X), 0))
+        return rows if np.all(np.isfinite(rows)) else None
 
 
 def _square_distances(X: Any, Y: Any) -> Floats:

@@ -44,14 +44,9 @@ class Certificate:
     facet, costs : int and tuple of float
         Where that is: the facet, and the costs of its corner. The facet is -1 if there is none.
     tiles : bool
-        Whether the facets tile the region exactly: they cover it, and each is convex, in exact arithmetic.
-    n_bent : int
-        Facets that are not convex: they cover the region with the others, but overlap.
-    bend : float
-        By how much, relative: some 1e-13 for facets that are narrower than what splits ties; more only beyond
-        ``largest_costs``.
+        Whether the facets tile the region exactly, up to ``largest_costs``: no hole, no overlap, in exact arithmetic.
     largest_costs : float
-        Costs C+ + C- up to which the gap is bounded; infinite if the whole region is.
+        Costs C+ + C- up to which all of this is proven; infinite if it is for the whole region.
     n_beyond : int
         Facets that reach beyond them, and are proven up to there.
     moved : float
@@ -72,8 +67,6 @@ class Certificate:
     facet: int
     costs: tuple[float, float]
     tiles: bool
-    n_bent: int
-    bend: float
     largest_costs: float
     n_beyond: int
     moved: float
@@ -84,11 +77,7 @@ class Certificate:
     faults: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        covers = (
-            "tile the region exactly" if self.tiles else f"cover the region, {self.n_bent} of them bent by {self.bend:.0e}"
-        )
-        if not self.complete:
-            covers = "are a part of the region"
+        covers = "tile the region exactly" if self.complete else "are a part of the region"
         limit = "" if np.isinf(self.largest_costs) else f", for C+ + C- up to {self.largest_costs:.1e}"
         lines = [
             f"{'certified' if self.ok else 'NOT CERTIFIED'}, for the rows as they were {self.data}",
@@ -193,7 +182,7 @@ def _certify(stored: Map, X: Any, y: Any, weight: Any, progress: Any, n_jobs: in
 
 
 def _check_pieces(stored: Map) -> list[str]:
-    """The pieces tile the region, too; those without area, and plateaus, may have any shape."""
+    """The pieces cover the region, too; those without area, and plateaus, may have any shape."""
     flat = (stored.arrays["canonical.facet"] < 0) | stored.plateaus()
     found = check_tiling(stored.mesh("split"), make_region(stored), stored.parameters["complete"], flat)
     return [f"among the pieces: {fault}" for fault in found.faults]
@@ -250,10 +239,8 @@ def _report(stored: Map, tiling: Tiling, worst: _Worst, data: str, faults: list[
         gap=worst.gap if worst.facet >= 0 or not faults else np.inf,
         facet=worst.facet,
         costs=costs,
-        tiles=not tiling.faults and tiling.n_bent == 0 and stored.parameters["complete"],
-        n_bent=tiling.n_bent,
+        tiles=not tiling.faults and stored.parameters["complete"],
         largest_costs=float(np.ldexp(min(worst.limit, tiling.limit), -exponent)),
-        bend=tiling.bend,
         n_beyond=worst.n_beyond,
         moved=worst.moved,
         complete=stored.parameters["complete"],

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from svmatlas.proof.bound import Corners, bound, off_edges
 from svmatlas.proof.exact import Vector
 from svmatlas.proof.models import GramModels, RowModels
-from svmatlas.proof.partitions import MARGIN, Partitions
+from svmatlas.proof.partitions import INSIDE, MARGIN, Partitions
 from svmatlas.proof.reading import Map
 from svmatlas.proof.rows import Points
 from svmatlas.proof.single import Single, Subject, is_far, limits_of
@@ -18,8 +18,9 @@ from svmatlas.proof.single import Single, Subject, is_far, limits_of
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
 
-AGAIN = 1e-11
-"""Facets with a larger bound are looked at again, with the dual variables of their own pieces and exact sums."""
+AGAIN = 1e-10
+"""Facets with a larger bound, a tenth of what is certified, are looked at again, with the dual variables of their own pieces
+and exact sums."""
 
 AGAIN_MOVED = 1e-7
 """And those where conditions at corners are violated by more than this."""
@@ -66,10 +67,13 @@ class Prover:
         n, (facet, place) = facets.size, self._places(facets)
         found = Bounds(np.full(n, np.inf), np.full(n, -1), np.zeros(n), np.full(n, np.inf))
         hard = (self.member_at[facets + 1] - self.member_at[facets] > 1) | self.plateau[facets]
-        hard[facet[self.is_far[self.mesh.facet_vertices[place]]]] = True
-        easy = np.flatnonzero(~hard)
+        far = self.is_far[self.mesh.facet_vertices[place]]
+        is_reaching = ~hard & (np.bincount(facet[far], minlength=n) > 0)
+        easy, reaching = np.flatnonzero(~hard & ~is_reaching), self._separated(facets, np.flatnonzero(is_reaching))
         if easy.size:
             self._shared(facets, easy, found)
+        if reaching.size:
+            self._own(facets, reaching, found)
         for k in np.flatnonzero(~((found.gap <= AGAIN) & (found.moved <= AGAIN_MOVED))).tolist():
             found.gap[k], found.corner[k], found.moved[k], found.limit[k] = self.single.bound(int(facets[k]))
         return found
@@ -80,6 +84,42 @@ class Prover:
         sizes = at[facets + 1] - at[facets]
         facet = np.repeat(np.arange(facets.size), sizes)
         return facet, np.arange(facet.size) - (np.cumsum(sizes) - sizes)[facet] + at[facets][facet]
+
+    def _separated(self, facets: Ints, reaching: Ints) -> Ints:
+        """Those of some facets that are far at infinity alone, where no point with a cost is inside the margin."""
+        if reaching.size == 0 or not isinstance(self.solver, RowModels):
+            return reaching[:0]
+        facet, place = self._places(facets[reaching])
+        c = self.mesh.vertices[self.mesh.facet_vertices[place]]
+        far, inside = self.is_far[self.mesh.facet_vertices[place]], self.states_of(facets[reaching])[facet] == INSIDE
+        costly = np.where(self.solver.points.positive, c[:, :1] > 0, c[:, 1:2] > 0)
+        wrong = far & ((c[:, 2] > 0) | np.any(inside & costly, axis=1))
+        separated: Ints = reaching[np.bincount(facet[wrong], minlength=reaching.size) == 0]
+        return separated
+
+    def _own(self, facets: Ints, which: Ints, found: Bounds) -> None:
+        """Bounds of some facets that reach infinity, from models of their own.
+
+        Dual variables and weights are zero there, and points that are not inside the margin may lack nothing elsewhere.
+        """
+        assert isinstance(self.solver, RowModels)
+        mesh, own = self.mesh, facets[which]
+        facet, place = self._places(own)
+        sizes, states, vertex = np.bincount(facet), self.states_of(own), mesh.facet_vertices[place]
+        maps = self.solver.maps(self.pieces_of(self.piece[own]))
+        models = self.solver.models(maps, facet, mesh.vertices[vertex], states[facet] != INSIDE)
+        corners = Corners(np.arange(place.size), np.cumsum(sizes) - sizes, sizes, mesh.vertices[vertex, 2])
+        self._note(which, bound(models, corners, states), vertex, off_edges(models, corners, self._codes(place)), found)
+
+    def _codes(self, place: Ints) -> Ints:
+        """Codes of the edges that end at some places."""
+        return self.mesh.edge_code[self.mesh.facet_edges[place]].astype(np.intp)
+
+    @staticmethod
+    def _note(which: Ints, bounds: tuple[Floats, Ints, Floats], vertex: Ints, off: Floats, found: Bounds) -> None:
+        """Put down what was found for some facets; ``vertex`` is that of each model."""
+        found.gap[which], corner, moved = bounds
+        found.corner[which], found.moved[which] = vertex[corner], np.maximum(moved, off)
 
     # One model for each vertex
 
@@ -99,6 +139,4 @@ class Prover:
         maps = self.solver.maps(self.pieces_of(self.piece[own[users]]))
         models = self.solver.models(maps, which, mesh.vertices[vertex])
         corners = Corners(model, first, sizes, mesh.vertices[vertex, 2])
-        found.gap[easy], corner, moved = bound(models, corners, states)
-        edge = mesh.edge_code[mesh.facet_edges[place]].astype(np.intp)
-        found.corner[easy], found.moved[easy] = vertex[corner], np.maximum(moved, off_edges(models, corners, edge))
+        self._note(easy, bound(models, corners, states), vertex, off_edges(models, corners, self._codes(place)), found)

@@ -157,15 +157,21 @@ class RowModels:
         beta[:, first:] += change[:, first:]
         return alpha + more, beta
 
-    def models(self, maps: Maps, which: Ints, c: Floats) -> Models:
-        """Models of the partitions ``which`` (m,) of some maps at costs (m, 3)."""
+    def models(self, maps: Maps, which: Ints, c: Floats, lossless: Flags | None = None) -> Models:
+        """Models of the partitions ``which`` (m,) of some maps at costs (m, 3).
+
+        ``lossless`` (m, N): points that should have no loss, for certain; weights are lengthened for them.
+        """
         alpha = np.einsum("kc,kcm->km", c, maps.alpha[which])
         beta = np.einsum("kc,kcd->kd", c, maps.beta[which])
         held, bound, outside = boxed(self.bounds(c), maps, which, c, alpha)
+        for flags in [] if lossless is None else [lossless] * LIFTS:
+            beta = beta * lift(self._finish(held, bound, outside, c, beta, outside), c, flags)[:, None]
         pulled = np.einsum("kc,kcd->kd", c[:, :2], maps.pull[which])
         margin = maps.margin[which]
         rest = beta - pulled - np.einsum("km,kmd->kd", np.take_along_axis(held, margin, 1), self.rows[margin])
-        slip = (self.n + 8) * UNIT * (c[:, :2] @ self.total + np.abs(beta))
+        used = c[:, :2] * held.any(axis=1, keepdims=True)  # where all are zero, nothing is rounded
+        slip = (self.n + 8) * UNIT * (used @ self.total + np.abs(beta))
         return self._finish(held, bound, outside, c, beta, np.linalg.norm(rest, axis=1) + np.linalg.norm(slip, axis=1))
 
     def corner(self, state: States, c: Floats, touching: Ints) -> tuple[Floats, Floats]:

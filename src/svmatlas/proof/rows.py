@@ -3,12 +3,13 @@
 A point is one or several equal rows of one class (docs/format.md, section Points). Rows are signed, the bias constant is
 appended, and all is multiplied by the power of two of the file, which is exact. Where there are many more columns than rows,
 or a kernel, their inner products are made instead, with a bound on their rounding for a linear kernel. The matrix of another
-kernel, as it is computed here, is taken as the input.
+kernel, as it is computed here, is taken as the input; of a polynomial kernel with few monomials, these.
 """
 
 from __future__ import annotations
 
-from math import fsum
+from itertools import combinations_with_replacement
+from math import comb, factorial, fsum, prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +21,7 @@ Array = npt.NDArray[Any]
 Floats = npt.NDArray[np.float64]
 
 MANY = 256
-"""Columns up to which rows are used as they are, be they fewer."""
+"""Columns, or monomials, up to which rows are used as they are, be they fewer."""
 
 COLUMNS = 2**14
 """Columns that are multiplied at once."""
@@ -109,10 +110,14 @@ def _check_factor(arrays: dict[str, Array], points: Points) -> list[str]:
 
 def _make(parameters: dict[str, Any], given: Any, first: Array, sign: Floats, weight: Floats) -> Points:
     kernel, bias, exponent = parameters["kernel"]["name"], parameters["bias"], parameters["exponent"]
-    positive = sign > 0
-    if kernel == "linear" and given.shape[1] <= max(MANY, first.size):
+    positive, few = sign > 0, max(MANY, first.size)
+    own = None
+    if kernel == "linear" and given.shape[1] <= few:
         own = _dense(given, first)
         own = np.column_stack([own, np.full(first.size, bias)]) if bias else own
+    elif _count_monomials(parameters["kernel"], given.shape[1]) <= few:
+        own = _monomials(parameters["kernel"], _dense(given, first), bias)
+    if own is not None and np.all(np.isfinite(own)):
         return Points(np.ldexp(own, exponent) * sign[:, None], None, None, weight, positive)
     error = np.zeros((first.size, first.size))
     if kernel == "linear":
@@ -134,6 +139,25 @@ def _products(given: Any, first: Array) -> tuple[Floats, Floats]:
         gram += part @ part.T
         size += np.abs(part) @ np.abs(part).T
     return gram, (used.size + 4) * UNIT * size * (1 + 2.0**-20)
+
+
+def _count_monomials(kernel: dict[str, Any], d: int) -> float:
+    """Columns that a polynomial kernel stands for; infinite if it is none, or these are not real."""
+    m = kernel["degree"]
+    return comb(d + int(m), int(m)) if kernel["name"] == "poly" and m == int(m) and kernel["coef0"] >= 0 else np.inf
+
+
+def _monomials(kernel: dict[str, Any], X: Floats, bias: float) -> Floats:
+    """Rows whose inner products are (gamma x.y + coef0)^degree + bias^2: monomials, times roots of their coefficients."""
+    m, gamma, coef0 = int(kernel["degree"]), np.float64(kernel["gamma"]), np.float64(kernel["coef0"])
+    squares: dict[bytes, float] = {}  # coefficients of monomials; those that are equal for all rows are one
+    for k in range(m + 1):
+        for which in combinations_with_replacement(range(X.shape[1]), k):
+            orders = factorial(k) // prod(factorial(which.count(j)) for j in set(which))
+            column = (np.prod(X[:, list(which)], axis=1) + 0.0).tobytes()
+            added = comb(m, k) * orders * gamma**k * coef0 ** (m - k) + (0.0 if which else bias**2)
+            squares[column] = squares.get(column, 0.0) + added
+    return np.column_stack([np.sqrt(square) * np.frombuffer(column) for column, square in squares.items()])
 
 
 def _kernel(kernel: dict[str, Any], X: Floats) -> Floats:

@@ -40,9 +40,9 @@ narrower than what splits ties, a change of 2^-43 of weights and targets."""
 LIMITS_KERNEL = (2.0**40, 2.0**16)
 """The same for kernels: dual variables that cancel are weighed by a matrix that is known up to rounding."""
 
-ENOUGH, FINE = 1e-11, 1e-9
-"""Where sums of doubles give a larger bound than the first, exact arithmetic is tried; where this gives a larger one than the
-second, far facets are cut."""
+ENOUGH, FINE = 1e-10, 1e-9
+"""Where sums of doubles give a larger bound than the first, a tenth of what is certified, exact arithmetic is tried; where it
+gives a larger one than the second, far facets are cut."""
 
 LEAVING, RELEASED = 32, 1e-13
 """Times that a point may leave the margin at a corner or come back, and what its score lacks then, relative to 1."""

@@ -4,16 +4,20 @@
    edges on the sides are one closed way around the region. So the polygons, as a chain, have the boundary of the region as
    their boundary: the winding numbers of all polygons about any costs inside add up to 1. Hence some polygon winds around
    them: they lie in the hull of its corners. The polygons cover the region, whatever their shapes.
-2. Each polygon is convex and turned to the left. Then its winding number is 0 or 1, so costs lie inside one polygon only.
+2. Each polygon is cut into triangles of its corners, none of which is turned to the right: the winding number of each about
+   any costs off their edges is 0 or 1. Those of all triangles add up to 1, so costs lie inside one triangle, and one polygon.
 
-Turns are signs of determinants of three vertices, by doubles with an error bound, and by integers where these do not tell.
+Polygons need not be convex, to the last bit, for that. Turns are signs of determinants of three vertices, by doubles with an
+error bound, and by fractions where these do not tell. Most polygons are cut by diagonals from their first corner.
+
 Vertices on a side lie on it by definition (C+ = lo is p = lo l, whatever was stored as p to the last bit).
 """
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,13 +32,13 @@ TURN = 2.0**-48
 """Error of a determinant of 3 x 3 in doubles, relative to the sum of the sizes of its six terms: four roundings of each term,
 five of the sum, and two of each coordinate on a side are below 16 units of 2^-53; twice that."""
 
-BENT = 2.0**-40
-"""A polygon may be bent to the right by this, relative to the same: its corners are those of data whose ties are split by
-2^-43. The hulls of two facets then overlap by that much, and the models of both are proven there."""
-
 LIMIT = 2.0**40
-"""Costs (C+ + C-, in units of the data) up to which polygons have to be convex. Beyond it what splits ties is more than the
-width of facets: corners are then where they are by chance, as seen from each other."""
+"""Costs (C+ + C-, in units of the data) up to which polygons have to be so. Beyond it what splits ties is more than the width
+of facets: corners are then where they are by chance, as seen from each other."""
+
+PIECE = 2.0**-40
+"""Pieces of facets have to cover the region; one is wrong if it is turned over by more than this, relative to the terms of its
+determinants: its corners are those of data whose ties are split by 2^-43."""
 
 SNAP = 1e-12
 """How far a vertex on a side may be stored from it, relative to its terms: some roundings."""
@@ -56,16 +60,18 @@ class Tiling(NamedTuple):
     """What was found."""
 
     faults: list[str]
-    n_bent: int
-    bend: float  # the largest bend to the right, relative to its terms
-    n_exact: int  # determinants that were decided by integers
-    limit: float  # costs up to which facets are convex, up to that bend
+    limit: float  # costs up to which the facets tile the region
 
 
 def make_region(stored: Map) -> Region:
-    """The region in the units of the vertices."""
-    unit = Fraction(2) ** stored.parameters["cost_exponent"]
-    (p, p_end), (q, q_end) = stored.parameters["region"]
+    """The region of a map."""
+    return region_of(stored.parameters["region"], stored.parameters["cost_exponent"])
+
+
+def region_of(bounds: Any, cost_exponent: int) -> Region:
+    """The region of costs (lo, hi) and (lo, hi), None for infinity, in the units of the vertices."""
+    unit = Fraction(2) ** cost_exponent
+    (p, p_end), (q, q_end) = bounds
     p, q, one, nil = Fraction(p) * unit, Fraction(q) * unit, Fraction(1), Fraction(0)
     far_p = None if p_end is None else Fraction(p_end) * unit
     far_q = None if q_end is None else Fraction(q_end) * unit
@@ -83,40 +89,23 @@ def make_region(stored: Map) -> Region:
 
 
 def check_tiling(mesh: Mesh, region: Region, complete: bool, flat: npt.NDArray[np.bool_] | None = None) -> Tiling:
-    """Faults of a mesh by name; ``flat``: facets that may have no area, whose turns are not looked at."""
+    """Faults of a mesh by name; of pieces if it is said which of them may have no area (``flat``)."""
     faults = _check_numbers(mesh)
     if faults:
-        return Tiling(faults, 0, 0.0, 0, np.inf)
+        return Tiling(faults, np.inf)
     faults = _check_rings(mesh, complete)
-    side_of, more = _check_sides(mesh, region)
-    faults += more
+    side_of = sides_of(mesh, region)
+    faults += _check_sides(mesh, region, side_of)
     if complete and not faults:
         faults += _check_way(mesh, region, side_of)
-    wrong, bend, n_exact = _bends(mesh, region, side_of)
-    facet = mesh.place_facet()
+    doubtful, turn = _doubtful(mesh)
     if flat is not None:
-        wrong, bend = wrong[~flat[facet[wrong]]], bend[~flat[facet[wrong]]]
-    bent = np.unique(facet[wrong])
-    beyond = np.unique(facet[wrong][bend > BENT])
-    bad = [f for f in beyond.tolist() if not _is_convex_within(mesh, region, side_of, f)]
-    faults += [f"facet {f} is not convex, or turned over" for f in bad[:MOST_NAMED]]
-    return Tiling(faults, int(bent.size), float(bend.max(initial=0.0)), n_exact, LIMIT if beyond.size else np.inf)
-
-
-def _is_convex_within(mesh: Mesh, region: Region, side_of: dict[int, set[int]], f: int) -> bool:
-    """Whether a facet, cut where costs are beyond the limit, is convex up to bends that are allowed."""
-    vertices = mesh.facet_vertices[mesh.facet_at[f] : mesh.facet_at[f + 1]].tolist()
-    corners = [_exactly(mesh.vertices[v], [region.lines[k] for k in sorted(side_of.get(v, ()))]) for v in vertices]
-    cut: list[Vector] = []
-    for a, b in zip(corners, corners[1:] + corners[:1], strict=True):
-        x, y = (c[0] + c[1] - Fraction(LIMIT) * c[2] for c in (a, b))
-        cut += [a] if x <= 0 else []
-        if (x > 0) != (y > 0):
-            cut.append((abs(y) * a[0] + abs(x) * b[0], abs(y) * a[1] + abs(x) * b[1], abs(y) * a[2] + abs(x) * b[2]))
-    n = len(cut)
-    turns = [(cut[j], cut[(j + 1) % n], cut[(j + 2) % n]) for j in range(n)]
-    turns += [(cut[0], cut[j], cut[j + 1]) for j in range(1, n - 1)]
-    return all(_turn(*corners) >= -Fraction(BENT) * _turn_size(*corners) for corners in turns)
+        doubtful = doubtful[~flat[doubtful] & (turn < -PIECE)]
+    corners = ((f, _corners(mesh, region, side_of, f)) for f in doubtful.tolist())
+    over = [(f, c) for f, c in corners if not has_triangles(c)]
+    bad = [f for f, c in over if not has_triangles(_cut(c))]
+    faults += [f"facet {f} is turned over, or overlaps others" for f in bad[:MOST_NAMED]]
+    return Tiling(faults, LIMIT if over else np.inf)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -168,25 +157,28 @@ def _check_rings(mesh: Mesh, complete: bool) -> list[str]:
     return faults
 
 
-def _check_sides(mesh: Mesh, region: Region) -> tuple[dict[int, set[int]], list[str]]:
-    """The sides on which vertices lie, as the codes of edges say; faults where that is not so."""
-    is_side = mesh.edge_code < 0
-    odd = np.flatnonzero(is_side != (mesh.edge_facets[:, 1] == BOUNDARY))
-    faults = [f"edge {e} is a side of the region and is not, or the other way round" for e in odd[:MOST_NAMED]]
-    side_of: dict[int, set[int]] = {}
-    for e in np.flatnonzero(is_side).tolist():
+def sides_of(mesh: Any, region: Region) -> dict[int, set[int]]:
+    """The sides of the region on which vertices lie, as the codes of edges say."""
+    sides: dict[int, set[int]] = {}
+    for e in np.flatnonzero(mesh.edge_code < 0).tolist():
         k = -1 - int(mesh.edge_code[e])
-        if k >= len(region.lines):
-            faults.append(f"edge {e} lies on side {k}, which the region has not")
-            continue
-        for v in mesh.edge_vertices[e].tolist():
-            side_of.setdefault(v, set()).add(k)
+        for v in mesh.edge_vertices[e].tolist() if k < len(region.lines) else []:
+            sides.setdefault(v, set()).add(k)
+    return sides
+
+
+def _check_sides(mesh: Mesh, region: Region, side_of: dict[int, set[int]]) -> list[str]:
+    """Edges on sides have no facet behind them, and vertices lie where edges say so."""
+    odd = np.flatnonzero((mesh.edge_code < 0) != (mesh.edge_facets[:, 1] == BOUNDARY))
+    faults = [f"edge {e} is a side of the region and is not, or the other way round" for e in odd[:MOST_NAMED]]
+    none = np.flatnonzero(mesh.edge_code < -len(region.lines))
+    faults += [f"edge {e} lies on side {-1 - mesh.edge_code[e]}, which the region has not" for e in none[:MOST_NAMED]]
     for v, sides in side_of.items():
         c = mesh.vertices[v]
         for line in (np.array(region.lines[k], dtype=float) for k in sides):
             if abs(float(line @ c)) > SNAP * float(np.abs(line) @ c):
                 faults.append(f"vertex {v} does not lie on a side of the region where an edge says so")
-    return side_of, faults
+    return faults
 
 
 def _check_way(mesh: Mesh, region: Region, side_of: dict[int, set[int]]) -> list[str]:
@@ -217,32 +209,24 @@ def _is_corner(c: Floats, corner: Vector) -> bool:
 
 
 # ----------------------------------------------------------------------------------------------------------------------
-# Turns
+# Triangles
 
 
-def _bends(mesh: Mesh, region: Region, side_of: dict[int, set[int]]) -> tuple[Ints, Floats, int]:
-    """Places where a polygon does not turn to the left, by how much; and the number of exact determinants.
+def _doubtful(mesh: Mesh) -> tuple[Ints, Floats]:
+    """Facets of which doubles do not tell that all triangles at their first corner are turned to the left.
 
-    At each place two turns are looked at: that of its corner, and that of its edge as seen from the first corner. If all are
-    to the left the polygon is convex and goes round once.
+    And the determinant that is furthest to the right, relative to its terms, of each.
     """
-    after, at = mesh.place_after(), mesh.facet_at
-    facet, corner = mesh.place_facet(), mesh.facet_vertices.astype(np.intp)
-    first = at[:-1][facet]
+    after, corner = mesh.place_after(), mesh.facet_vertices.astype(np.intp)
+    facet = mesh.place_facet()
+    first = mesh.facet_at[:-1][facet]
     fan = np.flatnonzero((np.arange(corner.size) != first) & (after != first))
-    place = np.concatenate([np.arange(corner.size), fan])
-    triple = np.concatenate(
-        [
-            np.column_stack([corner, corner[after], corner[after[after]]]),
-            np.column_stack([corner[first[fan]], corner[fan], corner[after[fan]]]),
-        ]
-    )
-    turn, size = _determinants(mesh.vertices, triple)
+    turn, size = _determinants(mesh.vertices, np.column_stack([corner[first[fan]], corner[fan], corner[after[fan]]]))
     doubt = np.flatnonzero(~(turn > TURN * size))
-    exact: dict[int, Vector] = {}
-    wrong = [k for k in doubt.tolist() if not _turns_left(mesh, region, side_of, exact, triple[k].tolist())]
-    bend = np.maximum(-turn[wrong], 0) / np.maximum(size[wrong], np.finfo(float).tiny)
-    return place[wrong], bend, int(doubt.size)
+    relative = np.zeros(mesh.n_facets)
+    np.minimum.at(relative, facet[fan[doubt]], turn[doubt] / np.maximum(size[doubt], np.finfo(float).tiny))
+    doubtful = np.unique(facet[fan[doubt]])
+    return doubtful, relative[doubtful]
 
 
 def _determinants(vertices: Floats, triple: Ints) -> tuple[Floats, Floats]:
@@ -255,28 +239,51 @@ def _determinants(vertices: Floats, triple: Ints) -> tuple[Floats, Floats]:
     return turn, size
 
 
-def _turns_left(mesh: Mesh, region: Region, side_of: dict[int, set[int]], exact: dict[int, Vector], triple: list[int]) -> bool:
-    """The same exactly."""
-    for v in triple:
-        if v not in exact:
-            exact[v] = _exactly(mesh.vertices[v], [region.lines[k] for k in sorted(side_of.get(v, ()))])
-    x, y, z = (exact[v] for v in triple)
-    return _turn(x, y, z) > 0
+def has_triangles(corners: list[Vector]) -> bool:
+    """Whether a polygon can be cut by diagonals into triangles none of which is turned to the right.
+
+    The triangles at one corner are tried first, of all corners; then all ways, from short chains of edges to longer ones.
+    """
+    n = len(corners)
+    for k in range(n):
+        turned = corners[k:] + corners[:k]
+        if all(turn_of(turned[0], a, b) >= 0 for a, b in pairwise(turned[1:])):
+            return True
+    can = {(i, i + 1) for i in range(n - 1)}
+    for length in range(2, n):
+        for i in range(n - length):
+            j = i + length
+            if any({(i, k), (k, j)} <= can and turn_of(corners[i], corners[k], corners[j]) >= 0 for k in range(i + 1, j)):
+                can.add((i, j))
+    return (0, n - 1) in can
 
 
-def _turn(x: Vector, y: Vector, z: Vector) -> Fraction:
-    """The determinant of three vertices."""
+def turn_of(x: Vector, y: Vector, z: Vector, sizes: bool = False) -> Fraction:
+    """The determinant of three vertices; or the sum of the sizes of its terms."""
     (a, b, c), (d, e, f), (g, h, i) = x, y, z
+    if sizes:
+        return a * (e * i + f * h) + b * (f * g + d * i) + c * (d * h + e * g)
     return a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g)
 
 
-def _turn_size(x: Vector, y: Vector, z: Vector) -> Fraction:
-    """The sum of the sizes of its terms."""
-    (a, b, c), (d, e, f), (g, h, i) = x, y, z
-    return a * (e * i + f * h) + b * (f * g + d * i) + c * (d * h + e * g)
+def _cut(corners: list[Vector]) -> list[Vector]:
+    """What is left of a polygon where costs beyond the limit are cut off; none if nothing is."""
+    cut: list[Vector] = []
+    for a, b in zip(corners, corners[1:] + corners[:1], strict=True):
+        x, y = (c[0] + c[1] - Fraction(LIMIT) * c[2] for c in (a, b))
+        cut += [a] if x <= 0 else []
+        if (x > 0) != (y > 0):
+            cut.append((abs(y) * a[0] + abs(x) * b[0], abs(y) * a[1] + abs(x) * b[1], abs(y) * a[2] + abs(x) * b[2]))
+    return cut
 
 
-def _exactly(c: Floats, lines: list[Vector]) -> Vector:
+def _corners(mesh: Mesh, region: Region, side_of: dict[int, set[int]], f: int) -> list[Vector]:
+    """The corners of a facet as exact numbers."""
+    vertices = mesh.facet_vertices[mesh.facet_at[f] : mesh.facet_at[f + 1]].tolist()
+    return [exact_corner(mesh.vertices[v], [region.lines[k] for k in sorted(side_of.get(v, ()))]) for v in vertices]
+
+
+def exact_corner(c: Floats, lines: list[Vector]) -> Vector:
     """A vertex as exact numbers, on the sides that it is said to lie on."""
     p, q, l = (Fraction(value) for value in c.tolist())
     for a, b, bound in lines:
