@@ -59,7 +59,7 @@ class Solution(NamedTuple):
 
 def solve(data: Data, region: Region, states: States, c: Floats) -> Solution:
     """Solutions at homogeneous costs (n, 3) with l > 0 for given partitions (n, N)."""
-    size = max(1, ENTRIES // data.weight.size)
+    size = max(1, ENTRIES // max(1, data.weight.size))
     parts = [slice(k, k + size) for k in range(0, max(len(c), 1), size)]
     solutions = [_solve(data, states[part], c[part], *_evaluate(data, region, states[part], c[part])) for part in parts]
     return Solution(*(np.concatenate(arrays) for arrays in zip(*solutions, strict=True)))
