@@ -121,7 +121,7 @@ def explore(
     progress : bool, default=False
         Show a progress bar (needs tqdm).
     n_jobs : int, optional
-        Number of threads; -1 for all cores. Default: 1.
+        Number of threads; -1 for all cores. Default: 1, or the workers of ``joblib.parallel_config`` if that is set.
     random_state : int, RandomState or None, default=0
         Seed of the jitter that splits ties, and of the names of facets.
     pos_label : int, str or other label, optional

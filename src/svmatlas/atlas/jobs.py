@@ -179,8 +179,7 @@ def _sent(run: Run[T]) -> Iterator[npt.NDArray[np.uint8] | None]:
     One array: joblib sends that to each process once, and not with each job.
     """
     if not is_elsewhere():
-        with limit_blas():
-            yield None
+        yield None
         return
     own = run.surveyor
     told = own.problem, own.bounds, own.room, own.engine.betas, own.engine.plateaus, list(own.seeds), run.visit
@@ -196,12 +195,13 @@ def _work(order: Order, problem: npt.NDArray[np.uint8] | None, tile: Tile) -> tu
     begin = time.monotonic()
     run = _run_of(order.name, problem)
     limit = _limits.get(order.name) or Limit(order.deadline - time.time())
-    try:
-        found = _explore(run, tile, limit)
-    except (UnclosedError, EngineError):
-        if not (order.by_itself and run.surveyor.engine.plateaus.any()):
-            raise
-        found = _explore(run._replace(surveyor=run.surveyor.thorough), tile, limit)
+    with limit_blas():
+        try:
+            found = _explore(run, tile, limit)
+        except (UnclosedError, EngineError):
+            if not (order.by_itself and run.surveyor.engine.plateaus.any()):
+                raise
+            found = _explore(run._replace(surveyor=run.surveyor.thorough), tile, limit)
     return tile.number, found._replace(seconds=time.monotonic() - begin)
 
 
