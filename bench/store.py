@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import joblib
@@ -74,14 +75,15 @@ def compare_stores(size=MILLION):
     print(f"  on disk                  {n_bytes / store.n_facets:.0f} bytes a facet, {n_bytes / store.n_pieces:.0f} a piece")
 
 
+@contextmanager
 def cluster(folder):
-    """A scheduler and two workers on this machine, each a process of its own."""
+    """A scheduler and two workers on this machine, each worker a process of its own."""
     from distributed import Client, LocalCluster
 
-    workers = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", local_directory=str(folder))
-    client = Client(workers)
-    client.run(lambda: svmatlas.explore(*gaussian(200, 3)))  # loads the kernels
-    return client
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "local_directory": str(folder)}
+    with LocalCluster(**options) as workers, Client(workers) as client:
+        client.run(lambda: svmatlas.explore(*gaussian(200, 3)))  # loads the kernels
+        yield client
 
 
 def run_ten_million(size=LARGE):

@@ -97,13 +97,56 @@ def assert_same_map(store, plain):
     assert_same(store.atlas(), svmatlas.explore(*cases.lattice()))
 
 
+def mixed(n=60):
+    """A table with a binary and a five-valued column."""
+    rng, y = np.random.default_rng(0), np.arange(n) % 3 == 0
+    X = rng.normal(size=(n, 3)) + 0.6 * y[:, None]
+    X[:, 0], X[:, 1] = rng.random(n) < 0.3 + 0.2 * y, np.clip(np.round(X[:, 1] + 2), 0, 4)
+    return X, y
+
+
+def forbid(*arguments, **options):
+    raise AssertionError("this is for the workers to do")
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("backend", ["dask", "loky"])
+def test_workers_explore_the_folds_of_select(backend, cluster, monkeypatch):
+    X, y = mixed()
+    plain, model = svmatlas.select(X, y, cv=3), svmatlas.AsymmetricSVCCV(cv=3).fit(X, y)
+    monkeypatch.setattr(SETTINGS, "one_tile_points", 4)
+    monkeypatch.setattr(SETTINGS, "events_per_tile", 30)
+    monkeypatch.setattr(survey.Surveyor, "explore", forbid)
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        for found in (svmatlas.select(X, y, cv=3), svmatlas.select(X, y, cv=3, n_jobs=2)):
+            assert (found.best_score, found.certified) == (plain.best_score, True)
+            assert (found.C_pos, found.C_neg) == pytest.approx((plain.C_pos, plain.C_neg), rel=1e-9)
+            assert len(found.cells) == len(plain.cells)
+        other = svmatlas.AsymmetricSVCCV(cv=3).fit(X, y)
+        assert (other.C_pos_, other.C_neg_) == pytest.approx((model.C_pos_, model.C_neg_), rel=1e-9)
+
+
+@pytest.mark.alone
+def test_workers_search_boxes(cluster):
+    """A budget of time, and a tolerance: what is certain is the same."""
+    X, y = mixed()
+    plain, (_, client) = svmatlas.select(X, y, cv=3), cluster
+    before = client.run(time.process_time)
+    with joblib.parallel_config(backend="dask"):
+        assert svmatlas.select(X, y, cv=3, tolerance=0.0).best_score == plain.best_score
+        found = svmatlas.select(X, y, cv=3, time_budget=60)
+    assert found.best_score <= plain.best_score <= found.upper_bound
+    assert all(now > before[worker] for worker, now in client.run(time.process_time).items())
+
+
 @pytest.mark.alone
 def test_a_cluster_of_which_a_worker_dies(cluster, plain, in_tiles, tmp_path):
     workers, client = cluster
     X, y = cases.lattice()
     with joblib.parallel_config(backend="dask"):
+        client.run(lambda: [jobs._runs.clear()])
         assert_same(svmatlas.explore(X, y), plain)
-        kept = client.run(lambda: len(jobs._surveyors))
+        kept = client.run(lambda: len(jobs._runs))
         assert list(kept.values()) == [1, 1]  # one run, however many tiles
         with killing(tmp_path / "map", lambda: [workers[0].pid], 10):
             store = svmatlas.explore(X, y, store=tmp_path / "map")
@@ -123,9 +166,15 @@ def test_processes_of_which_one_dies(plain, in_tiles, tmp_path):
     assert_same_map(store, plain)
 
 
-def test_threads_that_joblib_is_told_of(plain, in_tiles, tmp_path):
+def test_threads_that_joblib_is_told_of(plain, in_tiles, tmp_path, monkeypatch):
     with joblib.parallel_config(backend="threading", n_jobs=2):
         assert_same_map(svmatlas.explore(*cases.lattice(), store=tmp_path / "map"), plain)
+        threads, explore = set(), survey.Surveyor.explore
+        monkeypatch.setattr(
+            survey.Surveyor, "explore", lambda *arguments: threads.add(threading.get_ident()) or explore(*arguments)
+        )
+        assert_same(svmatlas.explore(*cases.lattice()), plain)
+        assert len(threads) == 2
 
 
 def test_workers_that_do_not_see_the_store(plain, in_tiles, tmp_path, monkeypatch):
@@ -151,7 +200,7 @@ def test_workers_that_keep_dying_are_given_up(plain, in_tiles, monkeypatch):
     surveyor = survey.Surveyor(plain._problem, plain.region)
     tiles = [jobs.Tile(0, plain.region, 0)]
     with pytest.raises(KilledWorker):
-        list(jobs.explore_tiles(surveyor, tiles, 1, svmatlas.support.stopping.NEVER, jobs._as_it_is, True))
+        list(jobs.explore_tiles(surveyor, tiles, 1, svmatlas.support.stopping.NEVER, jobs.as_found, True))
     assert len(rounds) == jobs.PATIENCE
 
 

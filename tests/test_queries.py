@@ -7,11 +7,12 @@ import time
 import numpy as np
 import pytest
 from sklearn.svm import LinearSVC
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import svmatlas
 from svmatlas.engine import locate
 from svmatlas.support.settings import SETTINGS
+from svmatlas.support.threads import limit_blas
 from tests import cases
 
 inf = np.inf
@@ -374,3 +375,18 @@ def test_a_hole_between_a_point_and_its_start_is_gone_around():
     kept = ~np.isin(pieces, hole)
     assert 20 < np.sum(kept) < kept.size
     np.testing.assert_array_equal(locate.Locator(holed, atlas._solver.region)(points[kept]), pieces[kept])
+
+
+def test_threads_of_blas_are_given_back_in_whatever_order_queries_end():
+    def threads():
+        return {pool["filepath"]: pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+    first, second = limit_blas(), limit_blas()
+    with threadpool_limits(2, "blas"):
+        before = threads()
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert set(threads().values()) == {1}
+        second.__exit__(None, None, None)
+        assert threads() == before

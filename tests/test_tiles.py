@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import svmatlas
-from svmatlas.atlas import budget, survey
+from svmatlas.atlas import budget, stream, survey
 from svmatlas.engine import tile as tiles
 from svmatlas.engine.guess import approximate
 from svmatlas.engine.maps import affine_maps
@@ -289,6 +291,35 @@ def test_twice_the_error_of_an_estimate_holds_the_truth(m):
         known = rng.choice(counts, m, replace=False)
         right += abs(known.mean() - counts.mean()) <= 2 * known.mean() * budget.relative_error(known.tolist(), counts.size)
     assert right >= 450
+
+
+def half_binary(n, d, seed):
+    """A table with a binary and a five-valued column."""
+    rng, y = np.random.default_rng(seed), np.arange(n) % 3 == 0
+    X = rng.normal(size=(n, d)) + 0.5 * y[:, None]
+    X[:, 0], X[:, 1] = rng.random(n) < 0.3 + 0.2 * y, np.clip(np.round(X[:, 1] + 2), 0, 4)
+    return X, y
+
+
+TEN = [
+    half_binary(90, 5, 2), cases.lattice(), cases.oxides(), cases.iris(), half_binary(150, 4, 0), half_binary(200, 3, 1),
+    cases.gaussian(60, 60, 2, 1.0), cases.gaussian(40, 80, 6, 0.5), cases.gaussian(100, 100, 4, 2.0),
+    tuple(array[::3] for array in cases.breast_cancer()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("m", [6, 12])
+def test_errors_of_estimates_hold_in_eight_of_ten_tables(m, monkeypatch):
+    """Ten tables, most of them tied, and samples of a few of many tiles."""
+    monkeypatch.setattr(SETTINGS, "one_tile_points", 4)
+    monkeypatch.setattr(SETTINGS, "events_per_tile", 24)
+    every, right = stream.samples, 0
+    monkeypatch.setattr(stream, "samples", lambda *arguments: islice(every(*arguments), m))
+    for X, y in TEN:
+        found = svmatlas.estimate(X, y, time_budget=100.0)
+        assert m == found.n_sampled < found.n_tiles
+        right += abs(found.n_pieces - svmatlas.explore(X, y).n_pieces) <= found.error * found.n_pieces
+    assert right >= 8
 
 
 def test_the_error_of_an_estimate_ends_where_all_is_known():

@@ -7,10 +7,12 @@ import pytest
 from scipy.special import spence
 
 import svmatlas
+from svmatlas.atlas import validate
 from svmatlas.atlas.log_area import log_share
 from svmatlas.atlas.validate import _violation_exactly
 from svmatlas.engine.arena import OPEN
 from svmatlas.engine.exact import ExactProblem
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE
 from tests import cases
 
 
@@ -76,6 +78,40 @@ def test_wrong_partition(atlas):
     flips[piece, 0] ^= 2
     report = report_on(atlas, split=split._replace(flips=flips))
     assert f"facet {facet[piece]} violates a condition of optimality" in str(report)
+
+
+@pytest.mark.parametrize("case", ["gaussian", "binary"])
+def test_points_that_are_left_out_violate_nothing(case, monkeypatch):
+    """The ball says what looking at all points says, whichever point of a partition is put elsewhere."""
+    X, y = cases.gaussian(150, 150, 3, 1.0) if case == "gaussian" else cases.binary()
+    atlas = svmatlas.explore(X, y, region=((0.05, 0.06), (0.05, 0.06)))
+    problem, split = atlas._problem, atlas._canonical.split
+    pieces = np.flatnonzero(~split.left_out)[:40]
+    pieces = pieces[pieces == np.arange(pieces[0], pieces[0] + pieces.size)]
+    right, some, looked = split.states(pieces), validate._undecided, []
+    monkeypatch.setattr(validate, "_undecided", lambda *arguments: looked.append(some(*arguments)) or looked[-1])
+
+    def violations(states):
+        return validate._violations(problem.data, atlas._region, split.mesh, int(pieces[0]), states, 1.0)
+
+    def all_violations(states):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(validate, "_undecided", lambda data, *others: np.arange(data.norm.size))
+            return violations(states)
+
+    np.testing.assert_allclose(violations(right), all_violations(right), rtol=1e-9, atol=0)
+    if case == "gaussian":
+        assert looked[-1].size < problem.n_points / 2
+    random = np.random.default_rng(0)
+    for point in random.permutation(problem.n_points)[:40]:
+        wrong = right.copy()
+        k = random.integers(pieces.size)
+        if wrong[k, point] == MARGIN:
+            continue
+        wrong[k, point] = INSIDE + OUTSIDE - wrong[k, point]
+        np.testing.assert_allclose(violations(wrong), all_violations(wrong), rtol=1e-9, atol=0)
+        assert point in looked[-1]
+        assert violations(wrong)[k] > 1e-9
 
 
 def test_a_tie_that_is_none(atlas):

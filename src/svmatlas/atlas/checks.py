@@ -7,15 +7,19 @@ is on cuts not at all.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from joblib import effective_n_jobs
 
 from svmatlas.atlas.validate import Report, validate_within
 from svmatlas.support.arrays import FileError
 from svmatlas.support.progress import make_bar
-from svmatlas.support.stopping import Stopped, check_budget, stoppable
+from svmatlas.support.stopping import Limit, Stopped, check_budget, stoppable
+from svmatlas.support.threads import limit_blas
 
 if TYPE_CHECKING:
     from svmatlas.atlas.opened import AtlasStore
@@ -31,18 +35,19 @@ def validate_store(
     check_budget(time_budget)
     reports: list[Report] = []
     faults: list[str] = []
+    jobs = 1 if n_jobs is None else int(effective_n_jobs(n_jobs))
     bar = make_bar(" tiles", store.n_tiles) if progress else nullcontext()
-    with stoppable(time_budget) as limit, bar as shown:
-        for t, number in enumerate(store._index.tile.tolist()):
-            try:
-                each = -(-n_costs // store.n_tiles)
-                reports.append(validate_within(limit, store._tile(t).atlas, each, random_state, False, n_jobs))
-                faults += [f"tile {number}: {fault}" for fault in reports[-1].faults]
-            except FileError as error:
-                faults.append(str(error))
-            except Stopped:
+    with stoppable(time_budget) as limit, bar as shown, limit_blas(), ThreadPoolExecutor(jobs) as pool:
+        check = partial(_check_tile, store, -(-n_costs // max(1, store.n_tiles)), random_state, limit)
+        for t, found in enumerate(pool.map(check, range(store._index.tile.size))):
+            if found is None:
                 faults.insert(0, f"stopped when {t} of {store.n_tiles} tiles had been checked")
                 break
+            if isinstance(found, Report):
+                reports.append(found)
+                faults += [f"tile {store._index.tile[t]}: {fault}" for fault in found.faults]
+            else:
+                faults.append(found)
             if shown is not None:
                 shown.update(1)
         limit.answered = True
@@ -70,6 +75,17 @@ def validate_store(
         n_user_costs=sum(report.n_user_costs for report in reports),
         faults=faults[:MOST],
     )
+
+
+def _check_tile(store: AtlasStore, n_costs: int, random_state: Any, limit: Limit, t: int) -> Report | str | None:
+    """What is found in a tile, by its number in the index, or what is wrong with its file; None if it is time to stop."""
+    try:
+        limit.check()
+        return validate_within(limit, store._load(t).atlas, n_costs, random_state, False, 1)
+    except FileError as error:
+        return str(error)
+    except Stopped:
+        return None
 
 
 def _furthest_from_one(values: list[float]) -> float:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from svmatlas.atlas.atlas import Atlas
 from svmatlas.atlas.budget import check_memory
-from svmatlas.atlas.jobs import is_elsewhere, survey_elsewhere
+from svmatlas.atlas.jobs import as_found, is_elsewhere, survey_elsewhere
 from svmatlas.atlas.storing import Task, explore_into
 from svmatlas.atlas.survey import Surveyor
 from svmatlas.data.problem import JITTER, TAME, Bounds, Problem, check_bounds, make_problem, make_region
@@ -133,7 +133,7 @@ def explore(
     progress : bool, default=False
         Show a progress bar (needs tqdm).
     n_jobs : int, optional
-        Number of threads; -1 for all cores. Default: 1.
+        Number of threads; -1 for all cores. Default: 1, or the workers of ``joblib.parallel_config`` if that is set.
     random_state : int, RandomState or None, default=0
         Seed of the jitter that splits ties, and of the names of facets.
     pos_label : int, str or other label, optional
@@ -222,7 +222,7 @@ class _Run(NamedTuple):
         joiner = Joiner(surveyor.engine, surveyor.region, state)
         survey = limit.within(SURVEY_SHARE * limit.left)
         found = (
-            survey_elsewhere(surveyor, self.n_jobs, survey)
+            survey_elsewhere(surveyor, self.n_jobs, survey, as_found)
             if self.most == np.inf and is_elsewhere()
             else surveyor.survey(state, place, jobs, self.most, survey, _as_it_is)
         )
@@ -389,13 +389,13 @@ def _check_most(max_facets: Any) -> float:
 
 
 def count_jobs(n_jobs: int | None) -> int:
-    """Number of threads that the user asks for."""
-    if n_jobs is None:
-        return 1
+    """Number of threads that the user asks for, here or by ``joblib.parallel_config``."""
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0")
     from joblib import effective_n_jobs
 
+    if n_jobs is None and is_elsewhere():
+        return 1
     return int(effective_n_jobs(n_jobs))
 
 

@@ -54,19 +54,26 @@ class Found(NamedTuple, Generic[T]):
 
     parts: list[Bounds] | None = None  # to cut the tile into, if it has too many facets
     made: T | None = None  # what ``visit`` makes of it
+    whole: bool = False  # are all facets of the tile known?
     seconds: float = 0.0
 
 
-class Order(NamedTuple, Generic[T]):
+class Order(NamedTuple):
     """What all jobs of a run have in common."""
 
     name: str
-    visit: Visit[T]
     deadline: float  # by the clock of the machine
     by_itself: bool  # is each tile a map of its own? Then plateaus may be left out of some tiles, and explored in others
 
 
-_surveyors: OrderedDict[str, Surveyor] = OrderedDict()
+class Run(NamedTuple, Generic[T]):
+    """What a process keeps of a run."""
+
+    surveyor: Surveyor
+    visit: Visit[T]
+
+
+_runs: OrderedDict[str, Run[Any]] = OrderedDict()
 _limits: dict[str, Limit] = {}
 _guard = threading.Lock()
 
@@ -85,8 +92,8 @@ def explore_tiles(
     If each tile is a map ``by_itself``, plateaus are explored in those that cannot do without.
     """
     left, deaths = {tile.number: tile for tile in tiles}, 0
-    order = Order(uuid.uuid4().hex, visit, time.time() + limit.left if limit.finite else np.inf, by_itself)
-    with _at_home(order.name, surveyor, limit), _sent(surveyor) as problem:
+    order, run = Order(uuid.uuid4().hex, time.time() + limit.left if limit.finite else np.inf, by_itself), Run(surveyor, visit)
+    with _at_home(order.name, run, limit), _sent(run) as problem:
         while left and not limit.expired:
             before = len(left)
             try:
@@ -103,8 +110,8 @@ def explore_tiles(
                     raise
 
 
-def survey_elsewhere(surveyor: Surveyor, n_jobs: int | None, limit: Limit) -> Iterator[Facets]:
-    """The facets of all tiles, round by round: parts of tiles that are cut again come in the next one.
+def survey_elsewhere(surveyor: Surveyor, n_jobs: int | None, limit: Limit, visit: Visit[T]) -> Iterator[T]:
+    """What ``visit`` makes of all tiles, round by round: parts of tiles that are cut again come in the next one.
 
     As ``Surveyor.survey``; ``surveyor`` knows how many tiles there are, and those of which facets are missing.
     """
@@ -113,7 +120,7 @@ def survey_elsewhere(surveyor: Surveyor, n_jobs: int | None, limit: Limit) -> It
     surveyor.n_known = last = len(waiting)
     while waiting and not limit.expired:
         left, waiting = {tile.number: tile for tile in waiting}, []
-        for tile, found in explore_tiles(surveyor, list(left.values()), n_jobs, limit, _as_it_is, by_itself=False):
+        for tile, found in explore_tiles(surveyor, list(left.values()), n_jobs, limit, visit, by_itself=False):
             if found.parts is not None:
                 waiting += [Tile(last + k, part, tile.depth + 1) for k, part in enumerate(found.parts)]
                 last += len(found.parts)
@@ -121,18 +128,19 @@ def survey_elsewhere(surveyor: Surveyor, n_jobs: int | None, limit: Limit) -> It
                 del left[tile.number]
             if found.made is not None:
                 surveyor.n_tiles += 1
-                if found.made.outcome == CLOSED:
+                if found.whole:
                     del left[tile.number]
                 yield found.made
         surveyor.undone += [tile.bounds for tile in left.values()]
     surveyor.undone += [tile.bounds for tile in waiting]
 
 
-def _as_it_is(surveyor: Surveyor, tile: Tile, facets: Facets) -> Facets:
+def as_found(surveyor: Surveyor, tile: Tile, facets: Facets) -> Facets:
+    """The facets of a tile themselves."""
     return facets
 
 
-def _run(order: Order[T], problem: Any, tiles: list[Tile], n_jobs: int | None) -> Generator[tuple[int, Found[T]]]:
+def _run(order: Order, problem: Any, tiles: list[Tile], n_jobs: int | None) -> Generator[tuple[int, Found[Any]]]:
     """Jobs by joblib, as they come."""
     workers = Parallel(n_jobs=n_jobs, prefer="threads", batch_size=1, max_nbytes=LARGE, return_as="generator_unordered")
     results = workers(delayed(_work)(order, problem, tile) for tile in tiles)
@@ -152,52 +160,54 @@ def _is_death(error: Exception) -> bool:
 
 
 @contextmanager
-def _at_home(name: str, surveyor: Surveyor, limit: Limit) -> Iterator[None]:
+def _at_home(name: str, run: Run[T], limit: Limit) -> Iterator[None]:
     """Jobs of a run that stay in this process share its surveyor and its limit."""
     with _guard:
-        _surveyors[name], _limits[name] = surveyor, limit
+        _runs[name], _limits[name] = run, limit
     try:
         yield
     finally:
         with _guard:
-            _surveyors.pop(name, None)
+            _runs.pop(name, None)
             _limits.pop(name, None)
 
 
 @contextmanager
-def _sent(surveyor: Surveyor) -> Iterator[npt.NDArray[np.uint8] | None]:
+def _sent(run: Run[T]) -> Iterator[npt.NDArray[np.uint8] | None]:
     """What workers elsewhere need to know; on a cluster all have it at once, so that none is the only one.
 
     One array: joblib sends that to each process once, and not with each job.
     """
     if not is_elsewhere():
-        with limit_blas():
-            yield None
+        yield None
         return
-    told = pickle.dumps((surveyor.problem, surveyor.bounds, surveyor.room, surveyor.engine.plateaus, list(surveyor.seeds)))
-    problem = np.frombuffer(told, dtype=np.uint8)
+    own = run.surveyor
+    told = own.problem, own.bounds, own.room, own.engine.betas, own.engine.plateaus, list(own.seeds), run.visit
+    problem = np.frombuffer(pickle.dumps(told), dtype=np.uint8)
     backend, _ = get_active_backend(prefer="threads")
     client = getattr(backend, "client", None)
     with nullcontext() if client is None else parallel_config("dask", client=client, scatter=[problem]):
         yield problem
 
 
-def _work(order: Order[T], problem: npt.NDArray[np.uint8] | None, tile: Tile) -> tuple[int, Found[T]]:
+def _work(order: Order, problem: npt.NDArray[np.uint8] | None, tile: Tile) -> tuple[int, Found[Any]]:
     """One job: explore a tile; without plateaus (plateaus.py), if they are to be left out and nothing speaks against it."""
     begin = time.monotonic()
-    surveyor = _surveyor(order.name, problem)
+    run = _run_of(order.name, problem)
     limit = _limits.get(order.name) or Limit(order.deadline - time.time())
-    try:
-        found = _explore(order, surveyor, tile, limit)
-    except (UnclosedError, EngineError):
-        if not (order.by_itself and surveyor.engine.plateaus.any()):
-            raise
-        found = _explore(order, surveyor.thorough, tile, limit)
+    with limit_blas():
+        try:
+            found = _explore(run, tile, limit)
+        except (UnclosedError, EngineError):
+            if not (order.by_itself and run.surveyor.engine.plateaus.any()):
+                raise
+            found = _explore(run._replace(surveyor=run.surveyor.thorough), tile, limit)
     return tile.number, found._replace(seconds=time.monotonic() - begin)
 
 
-def _explore(order: Order[T], surveyor: Surveyor, tile: Tile, limit: Limit) -> Found[T]:
+def _explore(run: Run[T], tile: Tile, limit: Limit) -> Found[T]:
     """What is found in a tile."""
+    surveyor = run.surveyor
     try:
         limit.check()
         facets = surveyor.explore(tile.bounds, tile.depth, limit=limit)
@@ -207,20 +217,20 @@ def _explore(order: Order[T], surveyor: Surveyor, tile: Tile, limit: Limit) -> F
         surveyor.spare = None
         return Found(facets)
     surveyor.remember(tile.bounds, facets)
-    return Found(None, order.visit(surveyor, tile, facets))
+    return Found(None, run.visit(surveyor, tile, facets), facets.outcome == CLOSED)
 
 
-def _surveyor(name: str, problem: npt.NDArray[np.uint8] | None) -> Surveyor:
-    """The surveyor of a run: that of this process, or one made from what was sent."""
+def _run_of(name: str, problem: npt.NDArray[np.uint8] | None) -> Run[Any]:
+    """A run: that of this process, or one made from what was sent."""
     with _guard:
-        if name not in _surveyors:
+        if name not in _runs:
             assert problem is not None
-            known, bounds, room, plateaus, seeds = pickle.loads(problem.tobytes())
-            surveyor = Surveyor(known, bounds)
+            known, bounds, room, betas, plateaus, seeds, visit = pickle.loads(problem.tobytes())
+            surveyor = Surveyor(known, bounds, betas)
             surveyor.room, surveyor.engine.plateaus = room, plateaus
             surveyor.seeds.extend(seeds)
-            _surveyors[name] = surveyor
-            while len(_surveyors) > KEPT:
-                _surveyors.popitem(last=False)
-        _surveyors.move_to_end(name)
-        return _surveyors[name]
+            _runs[name] = Run(surveyor, visit)
+            while len(_runs) > KEPT:
+                _runs.popitem(last=False)
+        _runs.move_to_end(name)
+        return _runs[name]

@@ -358,26 +358,27 @@ class AtlasStore:
         return unpack(self._read(tile).arrays, self._words)
 
     def _tile(self, t: int) -> _Held:
-        """The map of a tile by its number in the index."""
+        """The map of a tile by its number in the index, from the cache if it is there."""
         with self._lock:
             if t in self._held:
                 self._held.move_to_end(t)
                 return self._held[t]
-            tile = self._manifest.tiles[int(self._index.tile[t])]
-            facets = self._facets(tile)
-            with make_pool(1) as pool:
-                canonical = unite_tile(self._engine, self._problem, self._region, tile.bounds, facets, pool)
-            if canonical.mesh.facet_layer.size != self._manifest.done[tile.number].summary.n_facets:
-                raise FileError(
-                    f"{self._manifest.tile_path(tile.number)} has other facets than when it was made: explore again"
-                )
-            atlas = Atlas(self._problem, tile.bounds, canonical, True, NOT_COUNTED)
-            n_bytes = OVERHEAD * sum(array.nbytes for array in (*canonical.mesh, *canonical.split.mesh))
-            held = _Held(atlas, find_cuts(self._problem, self._region, tile.bounds, canonical.mesh), n_bytes)
-            self._held[t] = held
+            self._held[t] = held = self._load(t)
             while len(self._held) > 1 and sum(other.n_bytes for other in self._held.values()) > self._cache_bytes:
                 self._held.popitem(last=False)
             return held
+
+    def _load(self, t: int) -> _Held:
+        """The map of a tile, from its file. Several threads may do so at a time."""
+        tile = self._manifest.tiles[int(self._index.tile[t])]
+        facets = self._facets(tile)
+        with make_pool(1) as pool:
+            canonical = unite_tile(self._engine, self._problem, self._region, tile.bounds, facets, pool)
+        if canonical.mesh.facet_layer.size != self._manifest.done[tile.number].summary.n_facets:
+            raise FileError(f"{self._manifest.tile_path(tile.number)} has other facets than when it was made: explore again")
+        atlas = Atlas(self._problem, tile.bounds, canonical, True, NOT_COUNTED)
+        n_bytes = OVERHEAD * sum(array.nbytes for array in (*canonical.mesh, *canonical.split.mesh))
+        return _Held(atlas, find_cuts(self._problem, self._region, tile.bounds, canonical.mesh), n_bytes)
 
     def tiles(self) -> Iterator[Atlas]:
         """The tiles that are done, each as an atlas of its own box of costs, as :func:`svmatlas.tiles` gives them."""

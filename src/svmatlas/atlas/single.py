@@ -16,12 +16,12 @@ import numpy.typing as npt
 
 from svmatlas.data.problem import Bounds, Problem, make_region, make_tile
 from svmatlas.engine.arena import BOUNDARY, OPEN, PLATEAUS, POSITIVE_PLATEAU
-from svmatlas.engine.canonical import Canonical, unite
+from svmatlas.engine.canonical import Canonical, keys_of_states, unite
 from svmatlas.engine.joining import Joiner
 from svmatlas.engine.mesh import Mesh, Split
 from svmatlas.engine.plateaus import UnclosedError
 from svmatlas.engine.tile import Engine, Facets
-from svmatlas.engine.workspace import CUT, INSIDE, MARGIN, OUTSIDE, Int32, Ints, Region, States, Words
+from svmatlas.engine.workspace import CUT, MARGIN, Int32, Ints, Region, States, Words
 from svmatlas.store.tiles import Summary
 
 CHUNK = 256
@@ -134,11 +134,4 @@ def count(mesh: Mesh, cuts: Cuts, n_pieces: int) -> Summary:
 def keys_of(canonical: Canonical, facets: Int32, words: Words) -> Words:
     """Keys of the partitions of some facets: the same on both sides of a cut."""
     parts = np.array_split(facets.astype(np.intp), facets.size // CHUNK + 1)
-    return np.concatenate([_keys(canonical.states(part), words) for part in parts])
-
-
-def _keys(states: States, words: Words) -> Words:
-    """As ``key_of`` (engine/names.py), for several partitions."""
-    crossed = np.where(states != INSIDE, words[1::2], np.uint64(0)) ^ np.where(states == OUTSIDE, words[0::2], np.uint64(0))
-    keys: Words = np.bitwise_xor.reduce(crossed, axis=1, initial=np.uint64(1))
-    return keys
+    return np.concatenate([keys_of_states(canonical.states(part), words) for part in parts])

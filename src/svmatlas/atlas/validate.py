@@ -39,6 +39,7 @@ from svmatlas.models.gap import INACCURATE, INACCURATE_KERNEL, user_gaps
 from svmatlas.models.solve import Solution
 from svmatlas.support.progress import make_bar
 from svmatlas.support.stopping import Limit, stoppable
+from svmatlas.support.threads import limit_blas
 
 if TYPE_CHECKING:
     from svmatlas.atlas.atlas import Atlas
@@ -66,8 +67,11 @@ MOST_EXACT = 64
 MEASURED, FEWEST = 2**32, 16
 """Entries of the user's rows, over all costs, from which gaps are measured, some seconds; and the least number of costs."""
 
-CHUNK, BLOCK = 128, 8192
-"""Facets whose conditions are checked at once: some (128, 3, N) arrays; and those whose partitions are found at once."""
+CHUNK, BLOCK = 64, 8192
+"""Facets whose conditions are checked at once: some (64, 3, N) arrays; and those whose partitions are found at once."""
+
+SURE = 2.0**-40
+"""Distance of a score from 1, relative to the size of its terms, beyond which rounding cannot have moved it there."""
 
 SCALES = (2.0**-20, 1.0, 2.0**20)
 """Factors of each cost at which the coverage is measured: around costs of 1e-6, 1 and 1e6 (in units of the data)."""
@@ -316,11 +320,37 @@ def _violation_exactly(atlas: Atlas, problem: ExactProblem, f: int, state: npt.N
 def _violations(data: Data, region: Region, mesh: Mesh, first: int, states: npt.NDArray[np.int8], jitter: float) -> Floats:
     """Largest relative violation of the conditions of optimality at the corners of facets ``first``, ... of a mesh."""
     alpha, beta = affine_maps(data, region, states, jitter=jitter, accuracy=POLISH)
-    scores, lengths = beta @ data.columns, np.linalg.norm(beta, axis=2)
-    at = mesh.facet_at[first : first + states.shape[0] + 1]
-    worst, ratio = np.zeros(states.shape[0]), np.empty((2, states.shape[1]))
-    _worst_corners(data, mesh.vertices, at, mesh.facet_vertices, states, alpha, scores, lengths, ratio, worst)
+    lengths, at = np.linalg.norm(beta, axis=2), mesh.facet_at[first : first + states.shape[0] + 1]
+    some = _undecided(data, mesh.vertices[mesh.facet_vertices[at[0] : at[-1]]], np.diff(at), states, beta, lengths)
+    few = data._replace(**{name: getattr(data, name)[some] for name in OF_POINTS}, columns=np.take(data.columns, some, axis=1))
+    states, alpha, scores = np.take(states, some, axis=1), np.take(alpha, some, axis=2), beta @ few.columns
+    worst, ratio = np.zeros(states.shape[0]), np.empty((2, some.size))
+    _worst_corners(few, mesh.vertices, at, mesh.facet_vertices, states, alpha, scores, lengths, ratio, worst)
     return worst
+
+
+OF_POINTS = "norm", "axis", "weight", "weight_jitter", "target_jitter"
+"""What conditions of optimality have to know of points."""
+
+
+def _undecided(
+    data: Data, corners: Floats, sizes: npt.NDArray[np.intp], states: npt.NDArray[np.int8], beta: Floats, lengths: Floats
+) -> npt.NDArray[np.intp]:
+    """Points that may violate a condition at a corner (n, 3) of some facets, which have so many each.
+
+    All weights at the corners are in a ball. For other points it is on the side of the margin where all partitions have them.
+    """
+    facet, l = np.repeat(np.arange(sizes.size), sizes), corners[:, 2:]
+    if not (l > 0.0).all():
+        return np.arange(data.norm.size)
+    weights = np.einsum("kc,kcj->kj", corners, beta[facet]) / l
+    middle = weights.mean(axis=0)
+    size = np.max(np.einsum("kc,kc->k", corners, lengths[facet]) / l[:, 0])
+    radius = np.linalg.norm(weights - middle, axis=1).max() + SURE * size
+    score = middle @ data.columns - 1.0
+    sure = np.abs(score) > data.norm * radius + np.abs(data.target_jitter) + SURE
+    right = np.all(states == np.where(score > 0.0, OUTSIDE, INSIDE).astype(np.int8), axis=0)
+    return np.flatnonzero(~(sure & right))
 
 
 @entry_noalloc
@@ -377,7 +407,7 @@ def _check_kkt(atlas: Atlas, progress: bool, n_jobs: int | None, limit: Limit) -
     pieces = np.array_split(np.arange(n), max(-(-n // BLOCK), min(jobs, n)))
     worst, where = 0.0, -1
     bar = make_bar(" facets", n) if progress else nullcontext()
-    with bar as shown, ThreadPoolExecutor(jobs) as pool:
+    with limit_blas(), bar as shown, ThreadPoolExecutor(jobs) as pool:
         found = pool.map(lambda facets: _violations_of(atlas, facets, limit), pieces)
         for facets, violations in zip(pieces, found, strict=True):
             if violations.max() > worst:

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.atlas.explore import count_jobs, first_state
+from svmatlas.atlas.jobs import is_elsewhere, survey_elsewhere
 from svmatlas.atlas.survey import Surveyor, outside
 from svmatlas.choose.arrangement import Box
 from svmatlas.choose.cells import Cell
@@ -26,7 +27,9 @@ from svmatlas.choose.judge import EQUAL, Judge, fold_scores
 from svmatlas.choose.scoring import Amounts, RowGains, Score, average_precision, make_table, roc_auc
 from svmatlas.data.features import decision_values
 from svmatlas.data.problem import Bounds, Problem, make_problem, make_region
+from svmatlas.engine.tile import Facets
 from svmatlas.models.svc import make_classifier, solve_at
+from svmatlas.store.tiles import Tile as CostTile
 from svmatlas.support.progress import show
 from svmatlas.support.stopping import Limit, Stopped
 from svmatlas.support.threads import limit_blas
@@ -299,7 +302,12 @@ def _follow_curves(
     undone = [bounds]
     with suppress(Stopped):
         state, start = first_state(surveyor.problem, bounds, None, limit), (bounds[0][0], bounds[1][0])
-        for tile in surveyor.survey(state, start, count_jobs(n_jobs), np.inf, limit, collector.visit):
+        found = (
+            survey_elsewhere(surveyor, n_jobs, limit, partial(_curves_of, collector))
+            if is_elsewhere()
+            else surveyor.survey(state, start, count_jobs(n_jobs), np.inf, limit, collector.visit)
+        )
+        for tile in found:
             if tile is not None:
                 collector.tiles.append(tile)
             tell(surveyor.n_tiles / max(1, surveyor.n_known))
@@ -310,6 +318,11 @@ def _follow_curves(
     if not collector.tiles:
         raise Stopped
     return collector.finish(undone)
+
+
+def _curves_of(collector: Collector, surveyor: Surveyor, tile: CostTile, facets: Facets) -> Tile | None:
+    """The curves in a tile, by a worker elsewhere."""
+    return collector.visit(tile.bounds, facets)
 
 
 # ----------------------------------------------------------------------------------------------------------------------

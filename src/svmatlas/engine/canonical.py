@@ -88,8 +88,8 @@ class _Looked(NamedTuple):
 
 
 @entry
-def _keys(states, words):
-    """Keys of partitions, as ``layers.key_of``."""
+def keys_of_states(states, words):
+    """Keys of partitions, as ``key_of`` (names.py)."""
     out = np.empty(states.shape[0], np.uint64)
     for n in range(out.size):
         key = np.uint64(1)
@@ -431,7 +431,7 @@ def _look_at_all(data: Data, region: Region, words: Words, split: Split, pieces:
 
     def look(part: Ints) -> tuple[Words, Ints, Int32]:
         states, truth = find_tied(data, region, split, part)
-        key = _keys(truth, words)
+        key = keys_of_states(truth, words)
         first, _ = number_names(key)  # the others of a facet have no points of their own to tell
         piece, point = np.nonzero(states[first] != truth[first])
         counts = np.zeros(part.size, dtype=np.intp)
@@ -453,7 +453,7 @@ def _add_anchored(data: Data, words: Words, split: Split, looked: _Looked) -> _L
             end = np.full(pieces.size, looked.tied_at[-1] + tied.size)  # the first tells for all
             looked = _Looked(
                 np.concatenate([looked.piece, pieces]),
-                np.concatenate([looked.key, np.repeat(_keys(truth, words), pieces.size)]),
+                np.concatenate([looked.key, np.repeat(keys_of_states(truth, words), pieces.size)]),
                 np.concatenate([looked.tied_at, end]),
                 np.concatenate([looked.tied, tied]),
             )

@@ -23,12 +23,13 @@ from svmatlas.engine.maps import affine_maps
 from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, P, Q, Region
 from svmatlas.models.gap import beyond_rounding, relative_gap
 from svmatlas.support.stopping import NEVER, Limit
+from svmatlas.support.threads import limit_blas
 
 Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
 
-CHUNK = 256
-"""Solutions computed at once: some (256, 3, N) arrays."""
+ENTRIES = 2**16
+"""Numbers in the arrays (n, N) of the solutions that are computed at once: these stay in the processor's cache."""
 
 CANCELLED = 2.0**-50
 """A weight below this times the size of the three terms that it is the sum of is zero: each term carries a few roundings."""
@@ -58,7 +59,8 @@ class Solution(NamedTuple):
 
 def solve(data: Data, region: Region, states: States, c: Floats) -> Solution:
     """Solutions at homogeneous costs (n, 3) with l > 0 for given partitions (n, N)."""
-    parts = [slice(k, k + CHUNK) for k in range(0, max(len(c), 1), CHUNK)]
+    size = max(1, ENTRIES // max(1, data.weight.size))
+    parts = [slice(k, k + size) for k in range(0, max(len(c), 1), size)]
     solutions = [_solve(data, states[part], c[part], *_evaluate(data, region, states[part], c[part])) for part in parts]
     return Solution(*(np.concatenate(arrays) for arrays in zip(*solutions, strict=True)))
 
@@ -194,7 +196,7 @@ def _evaluate(data: Data, region: Region, states: States, c: Floats) -> tuple[Fl
 def _solve(data: Data, states: States, c: Floats, alpha: Floats, beta: Floats) -> Solution:
     """Put alpha into its bounds, lift beta (see ``features.lift``), and measure the gap."""
     bound, root = data.weight * c[:, data.axis], np.sqrt(c[:, L])
-    with np.errstate(all="ignore"):  # what overflows is no solution, and has an infinite gap
+    with limit_blas(), np.errstate(all="ignore"):  # what overflows is no solution, and has an infinite gap
         share = np.divide(alpha, bound, out=np.zeros_like(alpha), where=bound > 0)
         share[states == INSIDE] = 1.0
         share = np.clip(np.nan_to_num(share), 0, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -58,9 +59,22 @@ def make_workers(n_jobs: int | None) -> Iterator[Executor]:
         yield pool
 
 
-def limit_blas() -> Any:
-    """A context in which BLAS has one thread."""
-    return _blas().limit(limits=1, user_api="blas")
+_guard = threading.Lock()
+_limits: list[Any] = []  # one for each context that is open; the first has set the number of threads
+
+
+@contextmanager
+def limit_blas() -> Iterator[None]:
+    """A context in which BLAS has one thread: more are of no use for small arrays. Several threads may be in it at a time."""
+    with _guard:
+        _limits.append(_limits[0] if _limits else _blas().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _guard:
+            limit = _limits.pop()
+            if not _limits:
+                limit.restore_original_limits()
 
 
 @cache
