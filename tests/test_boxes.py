@@ -320,14 +320,24 @@ class Counted(joblib.parallel.SequentialBackend):
         return 1
 
 
-@pytest.mark.parametrize("backend", ["threading", "counted"])
-def test_workers_are_those_of_the_backend_that_is_set(backend):
+def same(one, other):
+    """Whether two selections are the same to the last digit."""
+    return [(s.best_score, s.upper_bound, s.C_pos, s.C_neg, len(s.cells), s.n_curves) for s in (one, other)]
+
+
+@pytest.mark.parametrize("more", [{"tolerance": 0.2}, {}])
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("backend", ["threading", "counted", "loky"])
+def test_workers_are_those_of_the_backend_that_is_set(backend, n_jobs, more):
+    """Also if the number of jobs is said where costs are chosen; folds and boxes are their work, and the result is the same."""
     joblib.register_parallel_backend("counted", Counted)
     X, y = noisy(110, 2, 7)
-    plain, before = svmatlas.select(X, y, cv=2, tolerance=0.2), Counted.n_calls
-    with joblib.parallel_config(backend=backend, n_jobs=2):
-        other = svmatlas.select(X, y, cv=2, tolerance=0.2)
-    assert (other.best_score, other.upper_bound, other.C_pos) == (plain.best_score, plain.upper_bound, plain.C_pos)
+    plain, before = svmatlas.select(X, y, cv=2, **more), Counted.n_calls
+    with joblib.parallel_config(backend=backend, n_jobs=2 if n_jobs is None else 1):
+        one, other = same(plain, svmatlas.select(X, y, cv=2, n_jobs=n_jobs, **more))
+        model = svmatlas.AsymmetricSVCCV(cv=2, n_jobs=n_jobs, tolerance=more.get("tolerance")).fit(X, y)
+    assert one == other
+    assert (model.best_score_, model.C_pos_, model.C_neg_) == (plain.best_score, plain.C_pos, plain.C_neg)
     assert (Counted.n_calls > before) == (backend == "counted")
 
 

@@ -76,7 +76,7 @@ LARGE, FURTHEST = 2.0**12, 2.0**20
 TAIL = 0.01
 """...and, if they can, this share of the events on the ray of equal costs is beyond them: facets are few there."""
 
-PART = 0.25
+PART = 0.5
 """Share of the time that is left for one box that reaches an axis or infinity; it is cut if that is not enough."""
 
 RAYS_SHARE = 0.2

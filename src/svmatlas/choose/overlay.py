@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.atlas.explore import count_jobs, first_state
+from svmatlas.atlas.explore import first_state
 from svmatlas.atlas.survey import Surveyor, outside
 from svmatlas.choose.arrangement import Box
 from svmatlas.choose.cells import Cell
@@ -29,7 +29,7 @@ from svmatlas.data.problem import Bounds, Problem, make_problem, make_region
 from svmatlas.models.svc import make_classifier, solve_at
 from svmatlas.support.progress import show
 from svmatlas.support.stopping import Limit, Stopped
-from svmatlas.support.threads import limit_blas
+from svmatlas.support.threads import count_workers, limit_blas, make_workers, uses_threads
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -206,13 +206,44 @@ def make_overlay(
     if limit.finite:
         made = kept = list(made)
         looks = [_look(fold, kept[0].surveyor.small_box(), limit) for fold in kept]
+    follow = _follow_in_turn if uses_threads() else _follow_at_once
+    done, curves = follow(made, looks, n_jobs, limit, bar)
+    return _assemble(bounds, bounds, make_judge(score, done), done, curves, limit)
+
+
+def _follow_in_turn(
+    folds: Iterable[FoldMap], looks: list[Tile | None], n_jobs: int | None, limit: Limit, bar: Any
+) -> tuple[list[FoldMap], list[Curves]]:
+    """The curves of one fold after the other; threads share the tiles of each."""
     done, curves = [], []
     with limit_blas():  # its threads wait in a loop between the many small products of signs
-        for k, (fold, look) in enumerate(zip(made, looks, strict=True)):
-            part = limit.within(FOLDS_SHARE * limit.left / (n_folds - k))
-            curves.append(_follow_curves(fold, look, n_jobs, part, partial(_show_fold, bar, k, n_folds)))
+        for k, (fold, look) in enumerate(zip(folds, looks, strict=True)):
+            part = limit.within(FOLDS_SHARE * limit.left / (len(looks) - k))
+            undone = _follow_curves(fold, look, count_workers(n_jobs), part, partial(_show_fold, bar, k, len(looks)))
+            curves.append(fold.collector.finish(undone))
             done.append(fold)
-    return _assemble(bounds, bounds, make_judge(score, done), done, curves, limit)
+    return done, curves
+
+
+def _follow_at_once(
+    folds: Iterable[FoldMap], looks: list[Tile | None], n_jobs: int | None, limit: Limit, bar: Any
+) -> tuple[list[FoldMap], list[Curves]]:
+    """The curves of all folds, each the work of one worker of joblib."""
+    done, curves, n = list(folds), [], len(looks)
+    part = limit.within(FOLDS_SHARE * limit.left / np.ceil(n / count_workers(n_jobs))) if limit.finite else limit
+    with make_workers(n_jobs) as pool:
+        for k, (tiles, undone) in enumerate(pool.map(_follow_elsewhere, done, looks, n * [part])):
+            done[k].collector.tiles[:] = tiles
+            curves.append(done[k].collector.finish(undone))
+            _show_fold(bar, k, n, 1.0)
+    return done, curves
+
+
+def _follow_elsewhere(fold: FoldMap, look: Tile | None, limit: Limit) -> tuple[list[Tile], list[Bounds]]:
+    """The tiles of a fold, and what is missing."""
+    with limit_blas():
+        undone = _follow_curves(fold, look, 1, limit, lambda share: None)
+    return fold.collector.tiles, undone
 
 
 def _show_fold(bar: Any, k: int, n_folds: int, share: float) -> None:
@@ -292,14 +323,14 @@ def _look(fold: FoldMap, box: Bounds, limit: Limit) -> Tile:
 
 
 def _follow_curves(
-    fold: FoldMap, look: Tile | None, n_jobs: int | None, limit: Limit, tell: Callable[[float], None]
-) -> Curves:
-    """The zero curves of the held-out rows of a fold in the map of its training rows."""
+    fold: FoldMap, look: Tile | None, n_jobs: int, limit: Limit, tell: Callable[[float], None]
+) -> list[Bounds]:
+    """Follow the zero curves of the held-out rows of a fold in the map of its training rows, and say which parts are missing."""
     surveyor, collector, bounds = fold.surveyor, fold.collector, fold.surveyor.bounds
     undone = [bounds]
     with suppress(Stopped):
         state, start = first_state(surveyor.problem, bounds, None, limit), (bounds[0][0], bounds[1][0])
-        for tile in surveyor.survey(state, start, count_jobs(n_jobs), np.inf, limit, collector.visit):
+        for tile in surveyor.survey(state, start, n_jobs, np.inf, limit, collector.visit):
             if tile is not None:
                 collector.tiles.append(tile)
             tell(surveyor.n_tiles / max(1, surveyor.n_known))
@@ -309,7 +340,7 @@ def _follow_curves(
         undone = [part for tile in undone for part in outside(tile, look.bounds)]
     if not collector.tiles:
         raise Stopped
-    return collector.finish(undone)
+    return undone
 
 
 # ----------------------------------------------------------------------------------------------------------------------

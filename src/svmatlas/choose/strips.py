@@ -24,17 +24,14 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.choose.arcs import Knots
+from svmatlas.choose.blocks import highest, make_blocks, starts_in_cells, starts_of
 from svmatlas.choose.curves import ZERO
 from svmatlas.choose.judge import Judge, fold_scores, scores_of_steps
-from svmatlas.engine.compiled import entry
+from svmatlas.engine.compiled import entry, kernel
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
-Points = tuple[Floats, Floats, Floats, Floats]
-
-VALUES = 2**21
-"""Decision values that are computed at once: 16 MB."""
 
 SAFE = 1.0 - 2.0**-30
 """Share (1 - 1e-9) of a decision value that is counted on."""
@@ -94,45 +91,97 @@ class Profile(NamedTuple):
 # Which rows may be right
 
 
+@kernel
+def _value(beta, z, k, j):
+    """A decision value."""
+    total = 0.0
+    for i in range(z.shape[1]):
+        total += beta[k, i] * z[j, i]
+    return total
+
+
+@kernel
+def _is_sure(a, b, c, d, square, corner, other, middle):
+    """Whether a row with values a, b on both arcs at one knot, and c, d at the next one, does not change between them."""
+    return (
+        a > 0.0
+        and b > 0.0
+        and c > 0.0
+        and d > 0.0
+        and 4.0 * a * b > square * corner
+        and 4.0 * c * d > square * other
+        and 2.0 * (a * d + c * b) > square * middle
+    )
+
+
+@kernel
+def _surely_in_block(one, two, off, other, square, most, least):
+    """The sign of a row at all knots of a block, and between both arcs: 1 or -1; 0 if it is sure at none; else 2.
+
+    ``one`` and ``two`` are values at the centers, ``off`` and ``other`` how far they may be off, ``most`` and ``least`` the
+    largest gap and the least one at a knot.
+    """
+    sign = 1 if one > 0.0 else -1
+    a, b = SAFE * sign * one - off, SAFE * sign * two - other
+    if _is_sure(a, b, a, b, square, most, most, most):
+        return sign
+    if (a > 0.0 and sign * two < -other) or 4.0 * (abs(one) + off) * (abs(two) + other) < square * least:
+        return 0
+    return 2
+
+
+@kernel
+def _note_sure(known, cell, j, sure):
+    """Write down what is sure of a row in one more part of a cell."""
+    if known[cell, j] == 0:
+        known[cell, j] = sure if sure != 0 else 2
+    elif known[cell, j] != sure:
+        known[cell, j] = 2
+
+
+@kernel
+def _add(counts, sure, g, n_pos, n_neg):
+    """A row that may be right if it is predicted so."""
+    if sure >= 0:
+        counts[0, g] += n_pos
+    if sure <= 0:
+        counts[1, g] += n_neg
+
+
 @entry
-def _count_possible(first, second, length, slack, corner, middle, n_pos, n_neg, group, counts, cell, known):
+def _count_possible(
+    first, second, z, length, slack, corner, middle, at, low, low_off, high, high_off, most, least, n_pos, n_neg, group,
+    counts, cell, known,
+):  # fmt: skip
     """For each interval between knots what rows count that may be right, by group: ``counts`` (m - 1, 2, groups).
 
-    ``first`` and ``second`` (m, n) are decision values on both arcs, ``slack`` (m,) is rho, ``corner`` (m,) and ``middle``
-    (m - 1,) are the coefficients of g, ``cell`` (m - 1,) says which cell an interval is in, ``known`` what is sure in it.
+    ``first`` and ``second`` (m, d) are solutions on both arcs, ``slack`` (m,) is rho, ``corner`` (m,) and ``middle`` (m - 1,)
+    are the coefficients of g, ``cell`` (m - 1,) says which cell an interval is in, ``known`` what is sure in it. Blocks begin
+    ``at`` some knots. Of each: the centers ``low`` and ``high``, how far off the solutions are, the largest g and the least.
     """
-    m, n = first.shape
-    for k in range(m - 1):
-        s = max(slack[k], slack[k + 1])
-        for j in range(n):
-            z, a, b, c, d = length[j], first[k, j], second[k, j], first[k + 1, j], second[k + 1, j]
-            sure = 0
-            if a > 0.0 and b > 0.0 and c > 0.0 and d > 0.0:
-                sure = 1
-            elif a < 0.0 and b < 0.0 and c < 0.0 and d < 0.0:
-                sure = -1
-                a, b, c, d = -a, -b, -c, -d
-            if sure != 0:
-                off, square = z * s, z * z
-                a, b, c, d = SAFE * a - off, SAFE * b - off, SAFE * c - off, SAFE * d - off
-                if not (
-                    a > 0.0
-                    and b > 0.0
-                    and c > 0.0
-                    and d > 0.0
-                    and 4.0 * a * b > square * corner[k]
-                    and 4.0 * c * d > square * corner[k + 1]
-                    and 2.0 * (a * d + c * b) > square * middle[k]
-                ):
-                    sure = 0
-            if known[cell[k], j] == 0:
-                known[cell[k], j] = sure if sure != 0 else 2
-            elif known[cell[k], j] != sure:
-                known[cell[k], j] = 2
-            if sure >= 0:
-                counts[k, 0, group[j]] += n_pos[j]
-            if sure <= 0:
-                counts[k, 1, group[j]] += n_neg[j]
+    base = np.empty((2, counts.shape[2]), dtype=np.int64)
+    for block in range(most.size):
+        begin, end = at[block], at[block + 1]
+        base[:] = 0
+        for j in range(length.size):
+            one, two, square = _value(low, z, block, j), _value(high, z, block, j), length[j] ** 2
+            off, other = length[j] * low_off[block], length[j] * high_off[block]
+            sure = _surely_in_block(one, two, off, other, square, most[block], least[block])
+            if sure != 2:
+                _note_sure(known, cell[begin], j, sure)
+                _add(base, sure, group[j], n_pos[j], n_neg[j])
+                continue
+            sign = 1 if one > 0.0 else -1
+            a, b = SAFE * sign * _value(first, z, begin, j), SAFE * sign * _value(second, z, begin, j)
+            for k in range(begin, end):
+                c, d = SAFE * sign * _value(first, z, k + 1, j), SAFE * sign * _value(second, z, k + 1, j)
+                off = length[j] * max(slack[k], slack[k + 1])
+                is_sure = _is_sure(a - off, b - off, c - off, d - off, square, corner[k], corner[k + 1], middle[k])
+                _note_sure(known, cell[k], j, sign if is_sure else 0)
+                _add(counts[k], sign if is_sure else 0, group[j], n_pos[j], n_neg[j])
+                a, b = c, d
+        for k in range(begin, end):
+            counts[k] += base
 
 
 def possible_counts(lower: Knots, upper: Knots, more: Floats, edges: Floats, side: int, unit: float, rows: Rows) -> Possible:
@@ -144,31 +193,65 @@ def possible_counts(lower: Knots, upper: Knots, more: Floats, edges: Floats, sid
     cell = np.clip(np.searchsorted(edges, ratio[:-1], side="right") - 1, 0, edges.size - 2)
     counts = np.repeat(rows.right[None], ratio.size - 1, axis=0)
     sure = np.zeros((edges.size - 1, rows.length.size), dtype=np.int8)
-    step = max(2, VALUES // max(1, rows.length.size))
-    for k in range(0, ratio.size - 1, step):
-        part = ratio[k : k + step + 1]
-        low, high = lower.at(part), upper.at(part)
-        corner, middle = _gaps(low, high, side, part, unit * lower.size, unit * upper.size)
-        slack = np.sqrt(np.maximum(low[2], high[2])) + np.maximum(low[3], high[3])
-        _count_possible(
-            low[0] @ rows.z.T, high[0] @ rows.z.T, rows.length, slack, corner, middle, rows.n_pos, rows.n_neg, rows.group,
-            counts[k : k + step], cell[k : k + step], sure,
-        )  # fmt: skip
+    low, high = (_along(ratio, *arc[1:6]) for arc in (lower, upper))
+    corner, middle, slack = _gaps(*low, *high, side, ratio, unit * lower.size, unit * upper.size)
+    at = starts_in_cells(cell)
+    below, above = make_blocks(at, low[0]), make_blocks(at, high[0])
+    rho, most = highest(at, slack), np.maximum(highest(at, corner), np.maximum.reduceat(middle, at[:-1]))
+    _count_possible(
+        low[0], high[0], rows.z, rows.length, slack, corner, middle, at, below.center, rho + below.radius, above.center,
+        rho + above.radius, most, -highest(at, -corner), rows.n_pos, rows.n_neg, rows.group, counts, cell, sure,
+    )  # fmt: skip
     return Possible(ratio, counts, sure)
 
 
-def _gaps(
-    low: tuple[Floats, ...], high: tuple[Floats, ...], side: int, ratio: Floats, s: float, t: float
-) -> tuple[Floats, Floats]:
-    """Coefficients of g at the knots (m,) and between them (m - 1,), rounded up."""
-    beta, loss = high[0] - low[0], high[1] - low[1]
-    cost = np.empty((ratio.size, 2))
-    cost[:, side], cost[:, 1 - side] = t - s, (t - s) * ratio
-    top = np.maximum(np.sum(low[0] ** 2, axis=1), np.sum(high[0] ** 2, axis=1)) + t * np.sum(low[1] + high[1], axis=1)
-    corner = np.maximum(-np.sum(beta**2, axis=1) - np.sum(cost * loss, axis=1), 0.0) + ROUNDING * top
-    cross = np.sum(cost[1:] * loss[:-1], axis=1) + np.sum(cost[:-1] * loss[1:], axis=1)
-    middle = -np.sum(beta[1:] * beta[:-1], axis=1) - cross / 2 + ROUNDING * np.maximum(top[1:], top[:-1])
-    return corner, middle
+@entry
+def _along(ratio, knot, beta, loss, gap, error):
+    """Beta (m, d), losses (m, 2), gaps and errors (m,) at ascending ratios of an arc: see Knots.at."""
+    m, d, k = ratio.size, beta.shape[1], 0
+    betas, losses, gaps, errors = np.empty((m, d)), np.empty((m, 2)), np.empty(m), np.empty(m)
+    for n in range(m):
+        while k < knot.size - 2 and knot[k + 1] <= ratio[n]:
+            k += 1
+        width = knot[k + 1] - knot[k]
+        share = min(max((ratio[n] - knot[k]) / width, 0.0), 1.0) if width > 0.0 else 0.0
+        for j in range(d):
+            betas[n, j] = beta[k, j] + share * (beta[k + 1, j] - beta[k, j])
+        for j in range(2):
+            losses[n, j] = loss[k, j] + share * (loss[k + 1, j] - loss[k, j])
+        gaps[n], errors[n] = max(gap[k], gap[k + 1]), max(error[k], error[k + 1])
+    return betas, losses, gaps, errors
+
+
+@entry
+def _gaps(beta, loss, gap, error, betas, losses, gaps, errors, side, ratio, s, t):
+    """Coefficients of g at the knots (m,) and between them (m - 1,), rounded up; and rho (m,), from what is on both arcs."""
+    m, d = beta.shape
+    corner, middle, slack, sizes = np.empty(m), np.empty(m - 1), np.empty(m), np.empty(m)
+    cost, before = np.empty(2), np.empty(2)
+    for k in range(m):
+        square, one, two, cross = 0.0, 0.0, 0.0, 0.0
+        for j in range(d):
+            square += (betas[k, j] - beta[k, j]) ** 2
+            one += beta[k, j] ** 2
+            two += betas[k, j] ** 2
+            if k > 0:
+                cross += (betas[k, j] - beta[k, j]) * (betas[k - 1, j] - beta[k - 1, j])
+        cost[side], cost[1 - side] = t - s, (t - s) * ratio[k]
+        lost, total = 0.0, 0.0
+        for c in range(2):
+            change = losses[k, c] - loss[k, c]
+            lost += cost[c] * change
+            total += losses[k, c] + loss[k, c]
+            if k > 0:
+                cross += (cost[c] * (losses[k - 1, c] - loss[k - 1, c]) + before[c] * change) / 2.0
+            before[c] = cost[c]
+        sizes[k] = max(one, two) + t * total
+        corner[k] = max(-square - lost, 0.0) + ROUNDING * sizes[k]
+        if k > 0:
+            middle[k - 1] = -cross + ROUNDING * max(sizes[k], sizes[k - 1])
+        slack[k] = np.sqrt(max(gap[k], gaps[k])) + max(error[k], errors[k])
+    return corner, middle, slack
 
 
 def upper_profile(parts: list[Possible], judge: Judge) -> Profile:
@@ -194,26 +277,44 @@ class Crossings(NamedTuple):
     change: Counts  # (c, 2) of what is right
 
 
+@kernel
+def _is_positive(beta, z, size, k, j):
+    """Whether a decision value is positive; those that may be rounding errors are not."""
+    total, most = 0.0, 0.0
+    for i in range(z.shape[1]):
+        total += beta[k, i] * z[j, i]
+        most += abs(beta[k, i]) * size[j, i]
+    return total > ZERO * most
+
+
+@entry
+def _changes(beta, z, size, length, at, center, off):
+    """Where signs change along an arc: knot, row and the sign after it, one after the other. ``at``...: blocks."""
+    found = [0]
+    for block in range(off.size):
+        for j in range(length.size):
+            if abs(_value(center, z, block, j)) > length[j] * off[block]:
+                continue
+            before = _is_positive(beta, z, size, at[block], j)
+            for k in range(at[block], at[block + 1]):
+                after = _is_positive(beta, z, size, k + 1, j)
+                if after != before:
+                    found += [k, j, 1 if after else -1]
+                before = after
+    return np.array(found)
+
+
 def crossings(knots: Knots, rows: Rows) -> Crossings:
     """All changes of predictions of a fold along an arc. Zero is negative."""
-    step = max(2, VALUES // max(1, rows.length.size))
-    ratios, points, signs, start = [], [], [], None
-    for k in range(0, knots.ratio.size - 1, step):
-        beta, ratio = knots.beta[k : k + step + 1], knots.ratio[k : k + step + 1]
-        value = beta @ rows.z.T
-        positive = value > ZERO * (np.abs(beta) @ rows.size.T)
-        if start is None:
-            start = rows.right + rows.tally(positive[0], ~positive[0])
-        i, j = np.nonzero(positive[1:] != positive[:-1])
-        a, b = np.abs(value[i, j]), np.abs(value[i + 1, j])
-        share = np.divide(a, a + b, out=np.zeros(a.size), where=a + b > 0)
-        ratios.append(ratio[i] + share * (ratio[i + 1] - ratio[i]))
-        points.append(j)
-        signs.append(np.where(positive[i + 1, j], 1, -1))
-    assert start is not None
-    point, sign = np.concatenate(points), np.concatenate(signs)
-    change = np.column_stack([sign * rows.n_pos[point], -sign * rows.n_neg[point]])
-    return Crossings(start, np.concatenate(ratios), rows.group[point], change)
+    beta, ratio, blocks = knots.beta, knots.ratio, make_blocks(starts_of(knots.ratio.size), knots.beta)
+    off = blocks.radius + ZERO * (blocks.radius + np.linalg.norm(blocks.center, axis=1))
+    positive = rows.z @ beta[0] > ZERO * (rows.size @ np.abs(beta[0]))
+    start = rows.right + rows.tally(positive, ~positive)
+    i, j, sign = _changes(beta, rows.z, rows.size, rows.length, blocks.at, blocks.center, off)[1:].reshape(-1, 3).T
+    a, b = (np.abs(np.sum(beta[k] * rows.z[j], axis=1)) for k in (i, i + 1))
+    share = np.divide(a, a + b, out=np.zeros(a.size), where=a + b > 0)
+    change = np.column_stack([sign * rows.n_pos[j], -sign * rows.n_neg[j]])
+    return Crossings(start, ratio[i] + share * (ratio[i + 1] - ratio[i]), rows.group[j], change)
 
 
 def score_profile(found: list[Crossings], low: float, high: float, judge: Judge) -> Profile:
