@@ -13,13 +13,12 @@ facet there. Alpha is put into its bounds, losses are those of all points. So th
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.choose.blocks import make_blocks, starts_of
+from svmatlas.choose.blocks import add, make_blocks, product, starts_of
 from svmatlas.data.problem import Problem
 from svmatlas.engine.arena import cross
 from svmatlas.engine.compiled import entry
@@ -32,6 +31,7 @@ States = npt.NDArray[np.int8]
 
 ROUNDING = 2.0**-48
 """Relative error (4e-15) of a gap: a difference of sums of thousands of terms, added pairwise."""
+
 
 class Knots(NamedTuple):
     """Solutions of one fold along a piece of an arc, in the units of the problem; the ratio ascends."""
@@ -149,14 +149,31 @@ def hinge_losses(problem: Problem, beta: Floats) -> Floats:
 
     In a block of them points far from the margin stay on their side of it: what they lose is affine in beta.
     """
-    data, loss = problem.data, np.empty((len(beta), 2))
-    weight = data.weight[:, None] * (data.axis[:, None] == np.arange(2))
-    blocks = make_blocks(starts_of(len(beta)), beta)
-    for (first, last), center, radius in zip(pairwise(blocks.at), blocks.center, blocks.radius, strict=True):
-        short, reach, some = 1.0 - data.rows @ center, data.norm * radius, beta[first : last + 1]
-        inside, near = weight * (short > reach)[:, None], np.flatnonzero(np.abs(short) <= reach)
-        nearby = np.maximum(1.0 - some @ data.rows[near].T, 0.0) @ weight[near]
-        loss[first : last + 1] = inside.sum(axis=0) - some @ (data.rows.T @ inside) + nearby
+    data, blocks = problem.data, make_blocks(starts_of(beta), beta)
+    losses: Floats = _hinge_losses(data.rows, data.norm, data.weight, data.axis, beta, *blocks)
+    return losses
+
+
+@entry
+def _hinge_losses(rows, norm, weight, axis, beta, at, center, radius):
+    """The same with blocks ``at`` some knots, their centers and radii."""
+    n, d = rows.shape
+    loss, pull, mass, near = np.zeros((len(beta), 2)), np.empty((2, d)), np.empty(2), np.empty(n, np.int64)
+    for block in range(radius.size):
+        pull[:], mass[:], count = 0.0, 0.0, 0
+        for i in range(n):
+            short, reach = 1.0 - product(rows[i], center[block]), norm[i] * radius[block]
+            if short > reach:
+                mass[axis[i]] += weight[i]
+                add(pull[axis[i]], weight[i], rows[i])
+            elif not short < -reach:
+                near[count] = i
+                count += 1
+        for k in range(at[block], at[block + 1] + 1):
+            for c in range(2):
+                loss[k, c] = mass[c] - product(pull[c], beta[k])
+            for i in near[:count]:
+                loss[k, axis[i]] += weight[i] * max(1.0 - product(rows[i], beta[k]), 0.0)
     return loss
 
 

@@ -1,8 +1,8 @@
 r"""Solutions along an arc in blocks of consecutive knots: most rows need not be looked at knot by knot.
 
 The solutions of a block lie in a ball with center :math:`\beta_0` and radius R, and so do those between its knots, as they are
-affine there. A row z has decision values within :math:`|z| R` of :math:`z \cdot \beta_0`. Events move beta a little each, so R is
-small, and for most rows that is enough: for the others, those *nearby*, each knot is looked at.
+affine there. A row z has decision values within :math:`|z| R` of :math:`z \cdot \beta_0`. Events move beta a little each, so R
+is small, and for most rows that is enough: for the others, those *nearby*, each knot is looked at.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.engine.compiled import entry
+from svmatlas.engine.compiled import entry, kernel_reassoc
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
-KNOTS = 64
-"""Intervals between knots in a block: a hundred events change few rows, and a look at all rows then costs little."""
+KNOTS = 128
+"""Most intervals between knots in a block: a look at all rows then costs little, ..."""
+
+WAY = 0.05
+"""...and beta moves by no more than this share of its length: few rows are nearby then."""
 
 ROUNDING = 2.0**-40
 """What is added to a radius, relative to the length of beta (1e-12): errors of products of some hundred terms."""
@@ -30,6 +33,22 @@ class Blocks(NamedTuple):
     at: Ints  # (n + 1,) the first knot of each, and the last knot of all
     center: Floats  # (n, d)
     radius: Floats  # (n,) rounded up
+
+
+@kernel_reassoc
+def product(a, b):
+    """The inner product of two vectors; its error is within that of ROUNDING, and of SAFE in strips.py."""
+    total = 0.0
+    for i in range(a.size):
+        total += a[i] * b[i]
+    return total
+
+
+@kernel_reassoc
+def add(total, factor, a):
+    """Add a multiple of a vector to another one."""
+    for i in range(a.size):
+        total[i] += factor * a[i]
 
 
 @entry
@@ -63,13 +82,30 @@ def highest(at: Ints, value: Floats) -> Floats:
     return top
 
 
-def starts_of(n_knots: int) -> Ints:
-    """Where blocks of equal size begin, and the last knot."""
-    return np.append(np.arange(0, n_knots - 1, KNOTS), n_knots - 1).astype(np.int64)
+def starts_of(beta: Floats) -> Ints:
+    """Where blocks of solutions (m, d) begin, and the last knot."""
+    return starts_in_cells(np.zeros(len(beta) - 1, dtype=np.int64), beta)
 
 
-def starts_in_cells(cell: Ints) -> Ints:
-    """The same where a block is in one cell; ``cell`` (m - 1,) says in which an interval is."""
-    n = cell.size
-    change = np.flatnonzero(np.diff(cell)) + 1
-    return np.unique(np.concatenate([np.arange(0, n, KNOTS), change, [n]])).astype(np.int64)
+def starts_in_cells(cell: Ints, *betas: Floats) -> Ints:
+    """The same where a block is in one cell; ``cell`` (m - 1,) says where an interval is. All ``betas`` have these knots."""
+    n, way = cell.size, np.zeros(cell.size)
+    for beta in betas:
+        way += _relative_steps(beta)
+    way = np.nan_to_num(np.cumsum(way) / WAY, nan=0.0, posinf=0.0)
+    block = np.column_stack([cell, np.arange(n) // KNOTS, way.astype(np.int64)])
+    change = np.flatnonzero(np.any(block[1:] != block[:-1], axis=1)) + 1
+    return np.concatenate([[0], change, [n]])
+
+
+@entry
+def _relative_steps(beta):
+    """How far it is from knot to knot (m - 1,), relative to the length of beta."""
+    out = np.empty(beta.shape[0] - 1)
+    for k in range(out.size):
+        square, length = 0.0, 0.0
+        for j in range(beta.shape[1]):
+            square += (beta[k + 1, j] - beta[k, j]) ** 2
+            length += beta[k, j] ** 2
+        out[k] = min(np.sqrt(square / length), 1.0) if length > 0.0 else 1.0
+    return out

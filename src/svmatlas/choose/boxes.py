@@ -295,9 +295,12 @@ class BoxSearch:
             self._work_on(self._open()[int(self.n_boxes % TURNS == 0)], limit)
 
     def _can_lower_by_patches(self) -> bool:
-        """Whether the highest bound can fall when a patch is halved."""
+        """Whether the highest bound can fall when a patch is halved, and there is room for the halves."""
         box = self._open()[0]
-        return self.patches.is_open and box.upper > self.best.score + self.judge.equal and self.patches.reaches(box.bounds)
+        if self.patches.is_full:
+            self.patches.forget(self.best.score)
+        can_halve = self.patches.is_open and not self.patches.is_full
+        return can_halve and box.upper > self.best.score + self.judge.equal and self.patches.reaches(box.bounds)
 
     def _work_on_patches(self, limit: Limit) -> None:
         """Halve a patch, and try the costs that it offers."""

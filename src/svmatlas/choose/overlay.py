@@ -322,10 +322,8 @@ def _look(fold: FoldMap, box: Bounds, limit: Limit) -> Tile:
     return tile
 
 
-def _follow_curves(
-    fold: FoldMap, look: Tile | None, n_jobs: int, limit: Limit, tell: Callable[[float], None]
-) -> list[Bounds]:
-    """Follow the zero curves of the held-out rows of a fold in the map of its training rows, and say which parts are missing."""
+def _follow_curves(fold: FoldMap, look: Tile | None, n_jobs: int, limit: Limit, tell: Callable[[float], None]) -> list[Bounds]:
+    """Follow the zero curves of the held-out rows of a fold in the map of its training rows; returns what is missing."""
     surveyor, collector, bounds = fold.surveyor, fold.collector, fold.surveyor.bounds
     undone = [bounds]
     with suppress(Stopped):
