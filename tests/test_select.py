@@ -332,7 +332,7 @@ def test_a_partial_search_has_an_honest_bound(easy, monkeypatch):
 
 @pytest.mark.alone
 def test_little_time_for_many_tied_rows():
-    """Walks through 3,000 one-hot rows take long, models do not: there is a result, no worse than the models at usual costs."""
+    """Walks through 3,000 one-hot rows take long, models do not: there is a result, no worse than models at usual costs."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 6, (3000, 8))
     X = (codes[:, :, None] == np.arange(6)).reshape(3000, 48).astype(float)
