@@ -70,10 +70,12 @@ def count_workers(n_jobs: int | None) -> int:
 
 
 def _asked(n_jobs: int | None) -> int:
-    """What the user asks for, here or in ``joblib.parallel_config``."""
+    """What the user asks for, here or in ``joblib.parallel_config``; all workers of a backend that has no number."""
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0")
-    return int(get_active_backend(prefer="threads")[1]) if n_jobs is None else n_jobs
+    backend, n_set = get_active_backend(prefer="threads")
+    asked = n_set if n_jobs is None else n_jobs
+    return int(getattr(backend, "default_n_jobs", -1) if asked is None else asked)
 
 
 def uses_threads() -> bool:
