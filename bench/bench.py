@@ -14,7 +14,6 @@ import io
 import itertools
 import multiprocessing
 import resource
-import signal
 import subprocess
 import sys
 import time
@@ -618,12 +617,11 @@ def mixture(n, d, seed=0):
 
 
 class Trace:
-    """A bar that writes down the best score and the bound at some processor times. At the last of them Ctrl-C is pressed."""
+    """A bar that writes down the best score and the bound at some processor times."""
 
     def __init__(self, shares, seconds):
         self.begin, self.times, self.rows, self.text = time.process_time(), [s * seconds for s in shares], [], ""
-        signal.signal(signal.SIGPROF, lambda *_: signal.raise_signal(signal.SIGINT))
-        signal.setitimer(signal.ITIMER_PROF, self.times[-1])
+        self.n = self.total = 0.0
 
     def set_postfix_str(self, text, refresh):
         self.text = text
@@ -633,11 +631,14 @@ class Trace:
         while self.times and taken > self.times[0]:
             self.rows.append(f"{self.times.pop(0):.0f} s: {self.text}")
 
+    def close(self):
+        pass
+
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        signal.setitimer(signal.ITIMER_PROF, 0.0)
+        pass
 
 
 def sample_grid(X, y, values, share=0.05):
@@ -656,14 +657,14 @@ def sample_grid(X, y, values, share=0.05):
 def run_any_time(n, d):
     """``select`` stopped after the processor time of a 20 x 20 grid of LinearSVC, and exact models at all its costs."""
     X, y = mixture(n, d)
-    svmatlas.select(X[:60, :3], y[:60], cv=2, tolerance=0.0)
+    svmatlas.select(X[:300], y[:300], cv=2, time_budget=2.0)
     values = np.logspace(-3, 3, 20)
     seconds = sample_grid(X, y, values)
     trace = Trace((0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0), seconds)
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell may have turned off
-    select_module.make_bar, kept = lambda unit: trace, select_module.make_bar
-    found = svmatlas.select(X, y, cv=5, time_budget=100 * seconds, progress=True)
-    select_module.make_bar = kept
+    kept = select_module.make_share_bar, time.monotonic
+    select_module.make_share_bar, time.monotonic = lambda: trace, time.process_time  # budgets are of processor time
+    found = svmatlas.select(X, y, cv=5, time_budget=seconds, progress=True)
+    select_module.make_share_bar, time.monotonic = kept
     taken, memory = time.process_time() - trace.begin, peak()
     exact = found.score_at(*(axis.ravel() for axis in np.meshgrid(values, values)))
     print(

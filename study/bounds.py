@@ -14,12 +14,14 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from sklearn.metrics import balanced_accuracy_score
 from sklearn.model_selection import StratifiedKFold
 
 import svmatlas
 from clock import use_processor_time
 from data import HERE, names, read
 from study import SCORE, preprocessor, warm_up
+from svmatlas import AsymmetricSVC
 
 VALUES = np.logspace(-3, 3, 20)
 """Costs of the grid, for each class."""
@@ -67,17 +69,15 @@ def folds_of(table):
 
 
 def best_of_grid(name):
-    """The best score of the exact models at the costs of the grid: two rays of the grid's costs for each cost of a class."""
+    """The best score of the exact models at the costs of the grid."""
     table, total = read(name), np.zeros((VALUES.size, VALUES.size))
     folds = folds_of(table)
     for train, test in folds:
         change = preprocessor(table).fit(table.X[train])
-        X, Z = change.transform(table.X[train]), change.transform(table.X[test])
+        X, Z, y, truth = change.transform(table.X[train]), change.transform(table.X[test]), table.y[train], table.y[test]
         for i, C_pos in enumerate(VALUES):
-            path = svmatlas.segment(X, table.y[train], (C_pos, VALUES[0]), (C_pos, VALUES[-1]))
-            values = path.decision_function(Z, (VALUES - VALUES[0]) / (VALUES[-1] - VALUES[0]))
-            positive, truth = values > 0, table.y[test] == 1
-            total[i] += (positive[:, truth].mean(axis=1) + (~positive)[:, ~truth].mean(axis=1)) / 2
+            for j, C_neg in enumerate(VALUES):
+                total[i, j] += balanced_accuracy_score(truth, AsymmetricSVC(C_pos, C_neg).fit(X, y).predict(Z))
     return float(total.max() / len(folds))
 
 

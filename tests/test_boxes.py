@@ -320,15 +320,51 @@ class Counted(joblib.parallel.SequentialBackend):
         return 1
 
 
-@pytest.mark.parametrize("backend", ["threading", "counted"])
-def test_workers_are_those_of_the_backend_that_is_set(backend):
+def same(one, other):
+    """What is the same of two selections, to the last digit."""
+    return [(s.best_score, s.upper_bound, s.C_pos, s.C_neg, len(s.cells), s.n_curves) for s in (one, other)]
+
+
+@pytest.mark.parametrize("more", [{"tolerance": 0.3}, {}])
+@pytest.mark.parametrize(("backend", "n_jobs"), [("threading", None), ("counted", None), ("counted", 2), ("loky", None)])
+def test_workers_are_those_of_the_backend_that_is_set(backend, n_jobs, more):
+    """Also if the number of jobs is said where costs are chosen. Folds and boxes are their work; the result is the same."""
     joblib.register_parallel_backend("counted", Counted)
     X, y = noisy(110, 2, 7)
-    plain, before = svmatlas.select(X, y, cv=2, tolerance=0.2), Counted.n_calls
-    with joblib.parallel_config(backend=backend, n_jobs=2):
-        other = svmatlas.select(X, y, cv=2, tolerance=0.2)
-    assert (other.best_score, other.upper_bound, other.C_pos) == (plain.best_score, plain.upper_bound, plain.C_pos)
+    plain, before = svmatlas.select(X, y, cv=2, **more), Counted.n_calls
+    with joblib.parallel_config(backend=backend, n_jobs=2 if n_jobs is None else 1):
+        one, other = same(plain, svmatlas.select(X, y, cv=2, n_jobs=n_jobs, **more))
+    assert one == other
     assert (Counted.n_calls > before) == (backend == "counted")
+
+
+def test_the_classifier_works_through_the_backend_that_is_set():
+    joblib.register_parallel_backend("counted", Counted)
+    X, y = noisy(110, 2, 7)
+    plain, before = svmatlas.AsymmetricSVCCV(cv=2).fit(X, y), Counted.n_calls
+    with joblib.parallel_config(backend="counted", n_jobs=2):
+        other = svmatlas.AsymmetricSVCCV(cv=2).fit(X, y)
+    assert (other.best_score_, other.C_pos_, other.C_neg_) == (plain.best_score_, plain.C_pos_, plain.C_neg_)
+    assert Counted.n_calls > before
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_solution_leaves_the_ball_of_an_end(name):
+    """Along a ray, with either end: |beta(c) - (beta_2 + b) / 2|^2 <= lambda_1 e_1 + lambda_1^2 |beta_2 - beta_1|^2 / 4."""
+    X, y = CASES[name]()
+    rng = np.random.default_rng(6)
+    solver = solver_of(X, y, np.arange(len(y)))
+    for _ in range(8):
+        costs = 10.0 ** rng.uniform(-3, 2, 2)
+        ends = [solver.solve(tuple(size * costs), NEVER) for size in (1.0, 10.0 ** rng.uniform(0, 4))]
+        share = rng.uniform()
+        middle = solver.solve(tuple(share * np.array(ends[0].costs) + (1 - share) * np.array(ends[1].costs)), NEVER)
+        for (one, two), weight in ((ends, share), (ends[::-1], 1 - share)):
+            step = two.beta - one.beta
+            e = one.beta @ step + one.internal @ (two.loss - one.loss)
+            radius = weight * e + weight**2 * (step @ step) / 4
+            off = np.linalg.norm(middle.beta - (two.beta - weight * step / 2))
+            assert off <= np.sqrt(max(radius, 0.0) + one.gap + two.gap + 2 * middle.gap) + 1e-6 * np.linalg.norm(two.beta)
 
 
 def test_the_time_that_is_left_goes_to_other_processes():

@@ -331,6 +331,22 @@ def test_a_partial_search_has_an_honest_bound(easy, monkeypatch):
 
 
 @pytest.mark.alone
+def test_little_time_for_many_tied_rows():
+    """Walks through 3,000 one-hot rows take long, models do not: there is a result, no worse than models at usual costs."""
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 6, (3000, 8))
+    X = (codes[:, :, None] == np.arange(6)).reshape(3000, 48).astype(float)
+    y = ((codes[:, 0] > 3) & (codes[:, 1] > 2)) | (rng.random(3000) < 0.03)
+    svmatlas.select(X[:200], y[:200], time_budget=1.0)
+    begin = time.monotonic()
+    found = svmatlas.select(X, y, time_budget=5.0, threshold="tuned")
+    assert time.monotonic() - begin < 7.0
+    model = svmatlas.AsymmetricSVC(1.0, 1.0, class_weight="balanced")
+    assert found.best_score >= cross_val_score(model, X, y, scoring="balanced_accuracy").mean() - 1e-12
+    assert found.upper_bound >= found.best_score
+
+
+@pytest.mark.alone
 def test_time_budget():
     X, y = noisy(500, 8)
     part = svmatlas.select(X, y, cv=3, time_budget=2.0)

@@ -30,7 +30,7 @@ from svmatlas.proof.tiling import region_of
 from svmatlas.support.messages import shown
 from svmatlas.support.progress import make_bar, move_to
 from svmatlas.support.stopping import NEVER, Limit, check_budget, stoppable
-from svmatlas.support.threads import make_pool
+from svmatlas.support.threads import count_workers, make_pool
 
 INWARD = 2.0**-20
 """The start is moved this far towards the middle of the region, so that it is inside a facet of the region."""
@@ -390,13 +390,7 @@ def _check_most(max_facets: Any) -> float:
 
 def count_jobs(n_jobs: int | None) -> int:
     """Number of threads that the user asks for, here or by ``joblib.parallel_config``."""
-    if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0")
-    from joblib import effective_n_jobs
-
-    if n_jobs is None and is_elsewhere():
-        return 1
-    return int(effective_n_jobs(n_jobs))
+    return 1 if n_jobs is None and is_elsewhere() else count_workers(n_jobs)
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from svmatlas.choose.blocks import add, make_blocks, product, starts_of
 from svmatlas.data.problem import Problem
 from svmatlas.engine.arena import cross
 from svmatlas.engine.compiled import entry
@@ -30,9 +31,6 @@ States = npt.NDArray[np.int8]
 
 ROUNDING = 2.0**-48
 """Relative error (4e-15) of a gap: a difference of sums of thousands of terms, added pairwise."""
-
-SCORES = 2**22
-"""Scores of points that are computed at once: 32 MB."""
 
 
 class Knots(NamedTuple):
@@ -90,6 +88,19 @@ class ArcWalker:
         self.problem = problem
         data = problem.data
         self.jittered = float(data.norm @ np.abs(data.weight_jitter))  # what the jitter of weights may add to beta, per cost
+        self.walker: Walker | None = None  # with workspaces, for one walk after the other
+
+    def __reduce__(self) -> tuple[type[ArcWalker], tuple[Problem]]:
+        """In another process: with workspaces of its own."""
+        return ArcWalker, (self.problem,)
+
+    def _along(self, lines: list[Floats], limit: Limit, weights: bool) -> Walker:
+        """A walker along some lines."""
+        if self.walker is None:
+            self.walker = Walker(self.problem, np.array(lines), limit, weights)
+        else:
+            self.walker.turn(np.array(lines), limit, weights)
+        return self.walker
 
     def internal(self, size: float) -> float:
         """A cost in the units of the problem."""
@@ -101,7 +112,7 @@ class ArcWalker:
         line[side], line[1 - side] = ratio, -1.0
         goal[side], goal[2] = 1.0, -self.internal(size)
         state = state.copy()
-        Walker(self.problem, np.array([tidy(line), tidy(goal)]), limit).finish(state, 0, 1)
+        self._along([tidy(line), tidy(goal)], limit, False).finish(state, 0, 1)
         return state
 
     def follow(self, state: States, side: int, size: float, low: float, high: float, limit: Limit) -> Knots:
@@ -109,7 +120,7 @@ class ArcWalker:
         s, line = self.internal(size), np.zeros(3)
         line[side], line[2] = 1.0, -s
         goals = [self._across(side, ratio * s) for ratio in (low, high)]
-        walker = Walker(self.problem, np.array([tidy(line), *goals]), limit, weights=True)
+        walker = self._along([tidy(line), *goals], limit, True)
         first = [steps for steps in walker.follow(state.copy(), 0, 2)]  # to where it is: the weights there
         parts = [steps for steps in walker.follow(state.copy(), 0, 1)]
         code = np.concatenate([steps.code for steps in parts])
@@ -134,14 +145,35 @@ class ArcWalker:
 
 
 def hinge_losses(problem: Problem, beta: Floats) -> Floats:
-    """Summed hinge losses (m, 2) of both classes at some weights (m, d)."""
-    data, loss = problem.data, np.empty((len(beta), 2))
-    weight = data.weight[:, None] * (data.axis[:, None] == np.arange(2))
-    step = max(1, SCORES // max(1, problem.n_points))
-    for k in range(0, len(beta), step):
-        short = beta[k : k + step] @ data.columns
-        np.subtract(1.0, short, out=short)
-        loss[k : k + step] = np.maximum(short, 0.0, out=short) @ weight
+    """Summed hinge losses (m, 2) of both classes at weights (m, d) along a path, two at least.
+
+    In a block of them points far from the margin stay on their side of it: what they lose is affine in beta.
+    """
+    data, blocks = problem.data, make_blocks(starts_of(beta), beta)
+    losses: Floats = _hinge_losses(data.rows, data.norm, data.weight, data.axis, beta, *blocks)
+    return losses
+
+
+@entry
+def _hinge_losses(rows, norm, weight, axis, beta, at, center, radius):
+    """The same with blocks ``at`` some knots, their centers and radii."""
+    n, d = rows.shape
+    loss, pull, mass, near = np.zeros((len(beta), 2)), np.empty((2, d)), np.empty(2), np.empty(n, np.int64)
+    for block in range(radius.size):
+        pull[:], mass[:], count = 0.0, 0.0, 0
+        for i in range(n):
+            short, reach = 1.0 - product(rows[i], center[block]), norm[i] * radius[block]
+            if short > reach:
+                mass[axis[i]] += weight[i]
+                add(pull[axis[i]], weight[i], rows[i])
+            elif not short < -reach:
+                near[count] = i
+                count += 1
+        for k in range(at[block], at[block + 1] + 1):
+            for c in range(2):
+                loss[k, c] = mass[c] - product(pull[c], beta[k])
+            for i in near[:count]:
+                loss[k, axis[i]] += weight[i] * max(1.0 - product(rows[i], beta[k]), 0.0)
     return loss
 
 

@@ -76,11 +76,17 @@ LARGE, FURTHEST = 2.0**12, 2.0**20
 TAIL = 0.01
 """...and, if they can, this share of the events on the ray of equal costs is beyond them: facets are few there."""
 
-PART = 0.25
+PART = 0.5
 """Share of the time that is left for one box that reaches an axis or infinity; it is cut if that is not enough."""
 
 RAYS_SHARE = 0.2
 """Share of the time for the rays that tell where events are: what they have found by then is a rough idea, too."""
+
+MODELS_SHARE = 0.4
+"""Share of the time for models at many costs, where rays did not end in theirs: walks are slow there, and models quick."""
+
+SIDE = 20
+"""Costs of each class among these."""
 
 SHIFT = (1.0371, 1.1093)
 """Factors on the costs of the first boxes, and..."""
@@ -212,8 +218,11 @@ class BoxSearch:
         self.tickets = count()
         self.by_bound: list[tuple[float, int, int, CostBox]] = []
         self.by_score: list[tuple[float, float, int, CostBox]] = []
+        with suppress(Stopped):
+            self._try_usual_costs(limit)
         problems, rays = [solver.problem for solver in self.solvers], limit.within(RAYS_SHARE * limit.left)
         events = list(self.pool.map(_ray_events, problems, len(folds) * [rays]))
+        self.is_slow = rays.expired and limit.finite and record is None
         large = self._large(events)
         counts = [max(own.size, problem.n_points) for own, problem in zip(events, problems, strict=True)]
         squares = float(sum(n**2 for n in counts))  # every point has an event, even if there was no time to find it
@@ -224,6 +233,7 @@ class BoxSearch:
         self.edges = [sorted({*edge, *cut}) for edge, cut in zip(edges, cuts, strict=True)]
         self.regions = boxes_between(cuts)
         for box in _first_boxes(self.edges, perfect):
+            box.seen = self.best.score if box.holds(self.best.costs) else -np.inf
             self._push(box)
         walkers = [ArcWalker(solver.problem) for solver in self.solvers]
         is_small = max(solver.problem.n_points for solver in self.solvers) <= SMALL
@@ -234,8 +244,9 @@ class BoxSearch:
 
     def run(self, limit: Limit, tolerance: float | None) -> None:
         """Search until no box is open, the bound is within a tolerance above 0 of the best score, or it is time."""
-        with suppress(Stopped):
-            self._try_usual_costs(limit)
+        if self.is_slow:
+            with suppress(Stopped):
+                self._try_many_costs(limit.within(MODELS_SHARE * limit.left))
         begin = limit.left, self.perfect - self.best.score
         while self._open():
             self.upper = min(self.upper, max(self.best.score, self.floor, self._open()[0].upper))
@@ -283,6 +294,15 @@ class BoxSearch:
         p, q = (u if lo < u < hi else middle_of(lo, hi) for u, (lo, hi) in zip(usual.tolist(), self.bounds, strict=True))
         self._node((p, q), limit, None)
 
+    def _try_many_costs(self, limit: Limit) -> None:
+        """Models at the costs of a grid over the first boxes, in random order."""
+        ends = [[cost for cost in edge if 0 < cost < np.inf] for edge in self.edges]
+        axes = [np.geomspace(end[0], end[-1], SIDE) if len(end) > 1 else np.array(end) for end in ends]
+        pairs = np.array(np.meshgrid(*axes)).reshape(2, -1).T
+        for p, q in np.random.default_rng(0).permutation(pairs).tolist():
+            limit.check()
+            self._node((p, q), limit, None)
+
     def _step(self, limit: Limit) -> None:
         """Explore a region, halve a patch, or work on a box."""
         self.n_steps += 1
@@ -295,9 +315,12 @@ class BoxSearch:
             self._work_on(self._open()[int(self.n_boxes % TURNS == 0)], limit)
 
     def _can_lower_by_patches(self) -> bool:
-        """Whether the highest bound can fall when a patch is halved."""
+        """Whether the highest bound can fall when a patch is halved, and there is room for the halves."""
         box = self._open()[0]
-        return self.patches.is_open and box.upper > self.best.score + self.judge.equal and self.patches.reaches(box.bounds)
+        if self.patches.is_full:
+            self.patches.forget(self.best.score)
+        can_halve = self.patches.is_open and not self.patches.is_full
+        return can_halve and box.upper > self.best.score + self.judge.equal and self.patches.reaches(box.bounds)
 
     def _work_on_patches(self, limit: Limit) -> None:
         """Halve a patch, and try the costs that it offers."""

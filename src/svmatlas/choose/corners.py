@@ -16,8 +16,9 @@ from svmatlas.data.problem import Problem, check_bounds, make_region
 from svmatlas.engine.guess import guess
 from svmatlas.engine.tile import EngineError
 from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, L
+from svmatlas.models.interior import Fit
 from svmatlas.models.solve import Solution, is_doubtful, solve
-from svmatlas.models.svc import solve_at
+from svmatlas.models.svc import fit_at, solve_at
 from svmatlas.models.walk import Walker, line_across, line_between
 from svmatlas.support.stopping import Limit
 
@@ -69,10 +70,25 @@ class Solver:
                     solution = solve(self.problem.data, self.region, state[None], c)
                     if not is_doubtful(solution, c)[0]:
                         return self._corner(costs, c[0], state, solution)
+        elif not self.shares:
+            fit = fit_at(self.problem, c[0], limit)
+            if fit is not None:
+                return self._first_corner(costs, c[0], fit)
         solution = solve_at(self.problem, *costs, limit)
         outside = np.where(solution.share[0] > 0, MARGIN, OUTSIDE)
         state = np.where(solution.lossless[0], outside, INSIDE).astype(np.int8)
         return self._corner(costs, c[0], state, solution)
+
+    def _first_corner(self, costs: Costs, c: Floats, fit: Fit) -> Corner:
+        """The corner of a model that was fitted: on tied tables a walk to it may take far longer.
+
+        Points with dual variables between their bounds are on the margin. A walk from here may fail, and is not used then.
+        """
+        data = self.problem.data
+        score = data.rows @ fit.coef
+        state = np.where(fit.alpha > 0, MARGIN, OUTSIDE)
+        state = np.where((fit.alpha >= data.weight * c[data.axis] / c[L]) & (score < 1.0), INSIDE, state).astype(np.int8)
+        return self._make_corner(costs, c, state, fit.coef, fit.gap, None)
 
     def _guess(self, near: Corner, c: Floats, limit: Limit) -> States | None:
         """The partition at costs (3,) if a guess is certainly right."""
@@ -92,11 +108,16 @@ class Solver:
         return state
 
     def _corner(self, costs: Costs, c: Floats, state: States, solution: Solution) -> Corner:
-        data, beta, internal = self.problem.data, solution.beta[0], c[:2] / c[L]
+        share = np.append(solution.share[0], [1.0, 0.0])[self.problem.point] if self.shares else None  # then ZERO, DROPPED
+        return self._make_corner(costs, c, state, solution.beta[0], float(solution.gap[0]), share)
+
+    def _make_corner(
+        self, costs: Costs, c: Floats, state: States, beta: Floats, relative_gap: float, share: Floats | None
+    ) -> Corner:
+        data, internal = self.problem.data, c[:2] / c[L]
         loss = data.weight * np.maximum(0.0, 1.0 - data.rows @ beta)
         losses = np.array([loss[data.axis == k].sum() for k in range(2)])
-        gap = float(solution.gap[0]) * (0.5 * beta @ beta + internal @ losses)
+        gap = relative_gap * (0.5 * beta @ beta + internal @ losses)
         value = self.rows @ beta
         value[np.abs(value) <= ZERO * (self.sizes @ np.abs(beta))] = 0.0
-        share = np.append(solution.share[0], [1.0, 0.0])[self.problem.point] if self.shares else None  # then ZERO, DROPPED
         return Corner(costs, internal, state, beta, losses, gap, value, share)

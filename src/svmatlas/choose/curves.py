@@ -273,8 +273,9 @@ def _segments(vertices, at, corners, code, key, lines, beta, positive, rows):
         for word in range(positive.shape[1]):
             some, all_ = np.uint64(0), ~np.uint64(0)
             for k in range(at[f], at[f + 1]):
-                some |= positive[corners[k], word]
-                all_ &= positive[corners[k], word]
+                if vertices[corners[k], 2] > 0.0:  # at infinity all scores, times l, are zero, and tell nothing
+                    some |= positive[corners[k], word]
+                    all_ &= positive[corners[k], word]
             mixed, j = some & ~all_, 64 * word
             while mixed != np.uint64(0):
                 if mixed & np.uint64(1):

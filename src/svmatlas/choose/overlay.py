@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.atlas.explore import count_jobs, first_state
-from svmatlas.atlas.jobs import is_elsewhere, survey_elsewhere
+from svmatlas.atlas.explore import first_state
+from svmatlas.atlas.jobs import survey_elsewhere
 from svmatlas.atlas.survey import Surveyor, outside
 from svmatlas.choose.arrangement import Box
 from svmatlas.choose.cells import Cell
@@ -28,11 +28,11 @@ from svmatlas.choose.scoring import Amounts, RowGains, Score, average_precision,
 from svmatlas.data.features import decision_values
 from svmatlas.data.problem import Bounds, Problem, make_problem, make_region
 from svmatlas.engine.tile import Facets
-from svmatlas.models.svc import make_classifier, solve_at
+from svmatlas.models.svc import fit_at, make_classifier, solve_at
 from svmatlas.store.tiles import Tile as CostTile
 from svmatlas.support.progress import show
 from svmatlas.support.stopping import Limit, Stopped
-from svmatlas.support.threads import limit_blas
+from svmatlas.support.threads import count_workers, limit_blas, uses_threads
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -78,7 +78,13 @@ class Holdout(NamedTuple):
 
         Of a linear model they are made of its weights in the problem's coordinates: wide data have fewer of these.
         """
-        solution = solve_at(self.problem, C_pos, C_neg, limit)
+        try:
+            solution = solve_at(self.problem, C_pos, C_neg, limit)
+        except Stopped:  # on tied tables a walk may take long
+            fit = fit_at(self.problem, self.problem.homogeneous(np.array([C_pos]), np.array([C_neg]))[0], Limit(GRACE))
+            if fit is None or not self.problem.features.linear:
+                raise
+            return decision_values(self.rows, fit.coef, 0.0)
         if self.problem.features.linear:
             return decision_values(self.rows, solution.beta[0], 0.0)
         return make_classifier(self.problem, solution, C_pos, C_neg).decision_function(self.X)
@@ -213,7 +219,8 @@ def make_overlay(
     with limit_blas():  # its threads wait in a loop between the many small products of signs
         for k, (fold, look) in enumerate(zip(made, looks, strict=True)):
             part = limit.within(FOLDS_SHARE * limit.left / (n_folds - k))
-            curves.append(_follow_curves(fold, look, n_jobs, part, partial(_show_fold, bar, k, n_folds)))
+            undone = _follow_curves(fold, look, n_jobs, part, partial(_show_fold, bar, k, n_folds))
+            curves.append(fold.collector.finish(undone))
             done.append(fold)
     return _assemble(bounds, bounds, make_judge(score, done), done, curves, limit)
 
@@ -296,16 +303,16 @@ def _look(fold: FoldMap, box: Bounds, limit: Limit) -> Tile:
 
 def _follow_curves(
     fold: FoldMap, look: Tile | None, n_jobs: int | None, limit: Limit, tell: Callable[[float], None]
-) -> Curves:
-    """The zero curves of the held-out rows of a fold in the map of its training rows."""
+) -> list[Bounds]:
+    """Follow the zero curves of the held-out rows of a fold in the map of its training rows; returns what is missing."""
     surveyor, collector, bounds = fold.surveyor, fold.collector, fold.surveyor.bounds
     undone = [bounds]
     with suppress(Stopped):
         state, start = first_state(surveyor.problem, bounds, None, limit), (bounds[0][0], bounds[1][0])
         found = (
-            survey_elsewhere(surveyor, n_jobs, limit, partial(_curves_of, collector))
-            if is_elsewhere()
-            else surveyor.survey(state, start, count_jobs(n_jobs), np.inf, limit, collector.visit)
+            surveyor.survey(state, start, count_workers(n_jobs), np.inf, limit, collector.visit)
+            if uses_threads()
+            else survey_elsewhere(surveyor, n_jobs, limit, partial(_curves_of, collector))
         )
         for tile in found:
             if tile is not None:
@@ -317,7 +324,7 @@ def _follow_curves(
         undone = [part for tile in undone for part in outside(tile, look.bounds)]
     if not collector.tiles:
         raise Stopped
-    return collector.finish(undone)
+    return undone
 
 
 def _curves_of(collector: Collector, surveyor: Surveyor, tile: CostTile, facets: Facets) -> Tile | None:

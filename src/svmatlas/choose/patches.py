@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from svmatlas.choose.arcs import ArcWalker, Knots
 from svmatlas.choose.judge import Judge
-from svmatlas.choose.strips import Possible, Profile, Rows, crossings, possible_counts, score_profile, upper_profile
+from svmatlas.choose.strips import Kept, Possible, Profile, Rows, crossings, possible_counts, score_profile, upper_profile
 from svmatlas.data.problem import Bounds
 from svmatlas.engine.tile import EngineError
 from svmatlas.engine.workspace import INSIDE
@@ -43,6 +43,9 @@ COARSE, FINE = 2, 10
 NARROW = 2.0**-26
 """Relative width (1e-8) of a stretch of an arc below which its score is not trusted: rounding may have made it."""
 
+MEMORY = 2**29
+"""Bytes for the arcs of open patches."""
+
 TRIED = 3
 """Stretches of an arc that are offered as better than the best, the best first."""
 
@@ -56,22 +59,18 @@ class Patch(NamedTuple):
     upper: float
     level: int  # how often it was halved
     arcs: tuple[list[Knots], list[Knots]]  # of all folds, on the arc below and on that above
-    rows: list[Rows]  # of all folds
+    rows: list[Kept]  # of all folds
+
+    @property
+    def n_bytes(self) -> int:
+        """What it takes to hold it."""
+        return sum(knots.beta.nbytes + knots.code.nbytes for one in self.arcs for knots in one)
 
     def meets(self, box: Bounds) -> bool:
         """Whether it has costs in common with a box."""
         (lo, hi), (under, over) = box[self.side], box[1 - self.side]
         lo, hi = max(lo, self.size[0]), min(hi, self.size[1])
         return lo < hi and self.ratio[0] * lo < over and self.ratio[1] * hi > under
-
-
-class Dropped(NamedTuple):
-    """A patch that cannot hold the best: for the record."""
-
-    side: int
-    size: tuple[float, float]
-    ratio: tuple[float, float]
-    upper: float
 
 
 class Offer(NamedTuple):
@@ -95,14 +94,19 @@ class PatchSearch:
         self.waiting: list[int] = [side for side in range(2) if self.sizes[side][0] < self.sizes[side][1]]
         self.heap: list[tuple[float, int, int, Patch]] = []
         self.stuck: list[Patch] = []  # that could not be halved
-        self.dropped: list[Dropped] = []
         self.tickets = count()
+        self.n_bytes = 0  # of the open patches
         self._table: Floats | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether there is something to halve."""
         return bool(self.waiting or self.heap)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for halves."""
+        return self.n_bytes > MEMORY
 
     def step(self, best: float, is_needed: Callable[[Patch], bool], limit: Limit) -> list[Offer]:
         """Make the first patch of a side, or halve the one with the highest bound. Better costs than the best are returned.
@@ -116,8 +120,8 @@ class PatchSearch:
             return offers
         entry = heapq.heappop(self.heap)
         patch = entry[-1]
+        self.n_bytes -= patch.n_bytes
         if patch.upper < best - self.judge.equal:
-            self.dropped.append(Dropped(patch.side, patch.size, patch.ratio, patch.upper))
             return []
         if not is_needed(patch):
             return []
@@ -127,8 +131,15 @@ class PatchSearch:
             self.stuck.append(patch)
             return []
         except Stopped:
-            heapq.heappush(self.heap, entry)
+            self._push(patch)
             raise
+
+    def forget(self, best: float) -> None:
+        """Drop all patches that cannot hold the best, to make room."""
+        kept = [entry for entry in self.heap if entry[-1].upper >= best - self.judge.equal]
+        self.heap, self._table = kept, None
+        heapq.heapify(self.heap)
+        self.n_bytes = sum(entry[-1].n_bytes for entry in kept)
 
     def upper_bound(self, box: Bounds) -> float:
         """A bound on the scores in a box of costs."""
@@ -180,16 +191,18 @@ class PatchSearch:
         calm = all(knots.code.size == 0 and np.all(knots.state == INSIDE) for knots in lower)
         self.floor[side] = float(profiles[0].value.max()) if calm else self.perfect
         self._table = None
-        self._push(Patch(side, (first, last), (low, high), self.perfect, 0, (lower, upper), self.rows))
+        rows = [Kept(np.arange(own.length.size, dtype=np.int32), own.right) for own in self.rows]
+        self._push(Patch(side, (first, last), (low, high), self.perfect, 0, (lower, upper), rows))
         return [o for s, p in zip((first, last), profiles, strict=True) for o in self._offers(side, s, p, best)]
 
     def _halve(self, patch: Patch, best: float, limit: Limit) -> list[Offer]:
         (first, last), (low, high), (lower, upper) = patch.size, patch.ratio, patch.arcs
         middle = float(np.sqrt(first * last))
         arcs = self._arcs(patch.side, middle, low, high, [knots.state for knots in lower], limit)
+        rows = [own.some(kept) for own, kept in zip(self.rows, patch.rows, strict=True)]
         for size, pair in (((first, middle), (lower, arcs)), ((middle, last), (arcs, upper))):
-            self._cut(patch, size, pair, best)
-        return self._offers(patch.side, middle, self._score(arcs, patch.rows), best)
+            self._cut(patch, size, pair, rows, best)
+        return self._offers(patch.side, middle, self._score(arcs, rows), best)
 
     def _arcs(
         self, side: int, size: float, low: float, high: float, states: list[npt.NDArray[np.int8]], limit: Limit
@@ -206,7 +219,9 @@ class PatchSearch:
         found = list(self.pool.map(crossings, arcs, rows))
         return score_profile(found, arcs[0].ratio[0], arcs[0].ratio[-1], self.judge)
 
-    def _cut(self, patch: Patch, size: tuple[float, float], arcs: tuple[list[Knots], list[Knots]], best: float) -> None:
+    def _cut(
+        self, patch: Patch, size: tuple[float, float], arcs: tuple[list[Knots], list[Knots]], rows: list[Rows], best: float
+    ) -> None:
         """Bound what is between two arcs, and cut it into patches with high and with lower bounds; others are dropped."""
         low, high = self._ratios(patch.side, *size)
         low, high = max(low, patch.ratio[0]), min(high, patch.ratio[1])
@@ -218,21 +233,21 @@ class PatchSearch:
         def count_possible(lower: Knots, upper: Knots, unit: float, rows: Rows) -> Possible:
             return possible_counts(lower, upper, more, edges, side, unit, rows)
 
-        parts = list(self.pool.map(count_possible, below, above, self.units, patch.rows))
+        parts = list(self.pool.map(count_possible, below, above, self.units, rows))
         value = _highest(upper_profile(parts, self.judge), edges)
         value = np.minimum(value, patch.upper)
         kind = np.where(value < best - self.judge.equal, 0, np.where(value <= (best + patch.upper) / 2, 1, 2))
         for which, group in groupby(range(value.size), key=lambda k: int(kind[k])):
             cells = list(group)
             ratio, upper = (float(edges[cells[0]]), float(edges[cells[-1] + 1])), float(value[cells].max())
-            if which == 0:
-                self.dropped.append(Dropped(patch.side, size, ratio, upper))
-            else:
+            if which != 0:
                 pair = [k.piece(*ratio) for k in below], [k.piece(*ratio) for k in above]
-                rows = [_undecided(own, part.sure[cells]) for own, part in zip(patch.rows, parts, strict=True)]
-                self._push(Patch(patch.side, size, ratio, upper, patch.level + 1, pair, rows))
+                known = zip(patch.rows, rows, parts, strict=True)
+                kept = [_undecided(before, own, part.sure[cells]) for before, own, part in known]
+                self._push(Patch(patch.side, size, ratio, upper, patch.level + 1, pair, kept))
 
     def _push(self, patch: Patch) -> None:
+        self.n_bytes += patch.n_bytes
         heapq.heappush(self.heap, (-patch.upper, patch.level, next(self.tickets), patch))
 
     def _ratios(self, side: int, first: float, last: float) -> tuple[float, float]:
@@ -282,6 +297,7 @@ def _highest(profile: Profile, edges: Floats) -> Floats:
     return np.array([profile.value[a : max(b, a + 1)].max() for a, b in zip(begin, end, strict=True)])
 
 
-def _undecided(rows: Rows, sure: npt.NDArray[np.int8]) -> Rows:
+def _undecided(kept: Kept, rows: Rows, sure: npt.NDArray[np.int8]) -> Kept:
     """The rows of a fold that may change in some cells."""
-    return rows.without(np.all(sure == 1, axis=0), np.all(sure == -1, axis=0))
+    positive, negative = np.all(sure == 1, axis=0), np.all(sure == -1, axis=0)
+    return Kept(kept.numbers[~(positive | negative)], kept.right + rows.tally(positive, negative))

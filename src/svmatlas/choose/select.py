@@ -254,7 +254,9 @@ def select(
         score is within one standard error of the best, for which the whole plane is mapped; or
         a function of the list of best cells that returns an index.
     n_jobs : int, optional
-        Number of threads; -1 for all cores. Default: 1, or the workers of ``joblib.parallel_config`` if that is set.
+        Number of threads; -1 for all cores. Default: that of ``joblib.parallel_config``, if it is set, or else 1. Inside
+        ``with joblib.parallel_config(backend=...)`` tiles of folds, and boxes, are the work of that backend: other processes
+        ("loky") or a cluster ("dask"). The result is the same.
     progress : bool, default=False
         Show a progress bar with the best score and the bound so far (needs tqdm).
     time_budget : float, optional

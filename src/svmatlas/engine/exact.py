@@ -70,6 +70,13 @@ class ExactProblem:
         other.__dict__.update(rows=self.rows, targets=self.targets, weights=self.weights)
         return other
 
+    def turned(self, region: Region) -> ExactProblem:
+        """The same in another region; the integers are shared if they are known."""
+        other = ExactProblem(self.data, region, self.jitter, self.limit)
+        known = ("rows", "targets", "weights", "weighted")
+        other.__dict__.update({name: self.__dict__[name] for name in known if name in self.__dict__})
+        return other
+
     @cached_property
     def rows(self) -> tuple[list[list[int]], int]:
         """Integer rows and their exponent."""

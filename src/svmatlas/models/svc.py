@@ -25,7 +25,7 @@ from svmatlas.data.problem import (
 )
 from svmatlas.engine.workspace import L
 from svmatlas.models.gap import combination, user_gaps, warn_if_inaccurate
-from svmatlas.models.interior import fit_linear
+from svmatlas.models.interior import Fit, fit_linear
 from svmatlas.models.solve import Solution, choose, is_doubtful, solve
 from svmatlas.models.walk import state_at, states_below
 from svmatlas.support.messages import shown
@@ -44,6 +44,12 @@ def solve_at(problem: Problem, C_pos: float, C_neg: float, limit: Limit) -> Solu
         below = (smaller[None] for smaller in states_below(problem, c[0], limit))
         _, solution = choose(problem.data, region, chain([state[None]], below), c[0], limit)
     return solution
+
+
+def fit_at(problem: Problem, c: Floats, limit: Limit) -> Fit | None:
+    """The solution at homogeneous costs (3,) by the interior point method, in the units of the problem; None if it fails."""
+    data = problem.data
+    return fit_linear(data.rows, np.ones(len(data.rows)), data.weight * c[data.axis] / c[L], 0.0, limit)
 
 
 class BaseSVC(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -400,10 +400,8 @@ class Walker:
     """Walks along some lines (k, 3) of homogeneous costs; line j has the code -1 - j."""
 
     def __init__(self, problem: Problem, lines: Floats, limit: Limit = NEVER, weights: bool = False) -> None:
-        axis = {(1.0, 0.0, 0.0): P, (0.0, 1.0, 0.0): Q, (0.0, 0.0, 1.0): L}
-        kinds = np.array([axis.get(tuple(h), -1) for h in lines.tolist()], dtype=np.int8)
         self.data = problem.data
-        self.region = Region(lines, lines, kinds, np.arange(len(lines)))
+        self.region = _region_of(lines)
         self.space = make_space(self.data, self.region)
         self.near, self.near_data, self.near_space = make_near(self.data, self.region)
         self.exact = ExactProblem(self.data, self.region)
@@ -413,6 +411,13 @@ class Walker:
         self.n_refined = 0
         self.n_zero = 0
         self.n_exact = 0
+
+    def turn(self, lines: Floats, limit: Limit, weights: bool) -> None:
+        """Walk along other lines, of which there are no more than there is room for, with the same workspaces."""
+        self.region, self.weights = _region_of(lines), weights
+        self.exact = self.exact.turned(self.region)
+        self.near.patience[:] = 0
+        self.stop_at(limit)
 
     def _room(self, n: int) -> Steps:
         return _make_steps(n, n if self.weights else 0, self.data.rows.shape[1])
@@ -518,6 +523,13 @@ class Walker:
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Lines of homogeneous costs
+
+
+def _region_of(lines: Floats) -> Region:
+    """Lines as the sides of a region."""
+    axis = {(1.0, 0.0, 0.0): P, (0.0, 1.0, 0.0): Q, (0.0, 0.0, 1.0): L}
+    kinds = np.array([axis.get(tuple(h), -1) for h in lines.tolist()], dtype=np.int8)
+    return Region(lines, lines, kinds, np.arange(len(lines)))
 
 
 def tidy(line: Floats) -> Floats:

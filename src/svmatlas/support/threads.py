@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from joblib import Parallel, delayed, effective_n_jobs
-from joblib.parallel import get_active_backend
+from joblib.parallel import SequentialBackend, ThreadingBackend, get_active_backend
 from threadpoolctl import ThreadpoolController  # which scikit-learn brings along
 
 T = TypeVar("T")
@@ -39,24 +39,49 @@ def make_pool(n_jobs: int) -> Iterator[Executor]:
 
 
 class _Joblib(Executor):
-    """The workers of the joblib backend that the user has set: threads, processes or a cluster."""
+    """The workers of the joblib backend that the user has set: processes, a cluster, or what he has made himself."""
+
+    def __init__(self, workers: Parallel) -> None:
+        self.workers = workers
 
     def map(
         self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
     ) -> Iterator[T]:
         """What a function makes of some arguments, in order."""
-        return iter(Parallel()(delayed(fn)(*arguments) for arguments in zip(*iterables, strict=True)))
+        return iter(self.workers(delayed(fn)(*arguments) for arguments in zip(*iterables, strict=True)))
 
 
 @contextmanager
 def make_workers(n_jobs: int | None) -> Iterator[Executor]:
-    """So many threads; if the user does not say, the workers of ``joblib.parallel_config``, one by default."""
-    if n_jobs is None and get_active_backend()[1] != 1:
-        with limit_blas():
-            yield _Joblib()
+    """So many workers of the backend of ``joblib.parallel_config``: threads of our own, if the user has set none or threads.
+
+    If he does not say how many it is the number that is set there, one by default.
+    """
+    if uses_threads():
+        with limit_blas(), make_pool(count_workers(n_jobs)) as pool:
+            yield pool
         return
-    with limit_blas(), make_pool(1 if n_jobs is None else int(effective_n_jobs(n_jobs))) as pool:
-        yield pool
+    with limit_blas(), Parallel(n_jobs=_asked(n_jobs)) as workers:
+        yield _Joblib(workers)
+
+
+def count_workers(n_jobs: int | None) -> int:
+    """How many there are."""
+    return int(effective_n_jobs(_asked(n_jobs)))
+
+
+def _asked(n_jobs: int | None) -> int:
+    """What the user asks for, here or in ``joblib.parallel_config``; all workers of a backend that has no number."""
+    if n_jobs == 0:
+        raise ValueError("n_jobs must not be 0")
+    backend, n_set = get_active_backend(prefer="threads")
+    asked = n_set if n_jobs is None else n_jobs
+    return int(getattr(backend, "default_n_jobs", -1) if asked is None else asked)
+
+
+def uses_threads() -> bool:
+    """Whether joblib works in threads of this process, or one thing after the other."""
+    return type(get_active_backend(prefer="threads")[0]) in (ThreadingBackend, SequentialBackend)
 
 
 _guard = threading.Lock()
