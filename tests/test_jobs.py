@@ -156,19 +156,6 @@ def test_a_cluster_of_which_a_worker_dies(cluster, plain, in_tiles, tmp_path):
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("more", [{"tolerance": 0.3}, {}])
-def test_folds_and_boxes_on_a_cluster(more):
-    """The best costs are the same."""
-    distributed = pytest.importorskip("distributed")
-    X, y = cases.lattice()
-    plain = svmatlas.select(X, y, cv=2, **more)
-    client = distributed.Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_address=None)
-    with client, joblib.parallel_config(backend="dask"):
-        other = svmatlas.select(X, y, cv=2, **more)
-    assert (other.best_score, other.upper_bound, other.C_pos) == (plain.best_score, plain.upper_bound, plain.C_pos)
-
-
-@pytest.mark.alone
 def test_processes_of_which_one_dies(plain, in_tiles, tmp_path):
     X, y = cases.lattice()
     with joblib.parallel_config(backend="loky", n_jobs=2):
