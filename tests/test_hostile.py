@@ -25,6 +25,12 @@ def test_right_or_refused(first):
     assert outcomes["right"] + outcomes["right, partial"] > 0.5 * outcomes.total(), outcomes  # most are not refused
 
 
+@pytest.mark.parametrize("seed", [801582, 802134, 804204, 804785])
+def test_polynomial_kernels_of_rows_that_are_nearly_equal_or_vanish(seed):
+    """Rows 1e-12 apart, which single combinations of them tell apart; rows of zeros, or whose products are too small."""
+    hostile.trial(seed)
+
+
 def test_the_measure_finds_wrong_models():
     X, y = cases.gaussian(6, 6, 2, 0.5)
     atlas = svmatlas.explore(X, y)

@@ -97,19 +97,20 @@ class Features:
         return q, r
 
     @cached_property
-    def _inverse(self) -> Floats | None:
-        """The pseudo-inverse (r, m) of a factor whose columns depend on each other."""
+    def _singular(self) -> tuple[Floats, Floats, Floats] | None:
+        """The singular value decomposition of a factor whose columns depend on each other, as far as its rank goes."""
         assert self.factor is not None
-        tolerance = RANK_TOLERANCE * max(self.factor.shape)
-        sizes = np.linalg.svd(self.factor, compute_uv=False)
-        if self.factor.shape[0] >= self.factor.shape[1] and np.all(sizes > tolerance * sizes[:1]):
+        left, sizes, right = np.linalg.svd(self.factor, full_matrices=False)
+        held = sizes > RANK_TOLERANCE * max(self.factor.shape) * sizes[:1]
+        if self.factor.shape[0] >= self.factor.shape[1] and np.all(held):
             return None
-        return np.asarray(np.linalg.pinv(self.factor, rcond=tolerance))
+        return left[:, held], sizes[held], right[held]
 
     def expand(self, beta: Floats) -> Floats:
         """The shortest z (n, m) with beta = F'z for weights (n, r), in internal units."""
-        if self._inverse is not None:
-            return np.asarray(beta @ self._inverse)
+        if self._singular is not None:  # one factor after the other: their product, a pseudo-inverse, would lose digits
+            left, sizes, right = self._singular
+            return np.asarray((beta @ right.T / sizes) @ left.T)
         q, r = self._split
         z: Floats = np.transpose(q @ solve_triangular(r, beta.T, trans="T"))
         return z
@@ -291,7 +292,11 @@ def _from_monomials(X: Any, kernel: Kernel, bias: float) -> tuple[int, Rows] | N
         return None
     exponent = _exponent(own, constant, len(own))
     rows = np.ldexp(_augment(own, constant), exponent)
+    filled = np.asarray((X != 0).sum(axis=1)).ravel() > 0
+    if constant == 0.0 and np.any(filled & ~rows.any(axis=1)):  # products that are too small for doubles
+        return None
     try:
+        _check_sizes("rows", np.abs(rows).max(axis=1, initial=0.0))
         return exponent, _full_rank(rows, 0)
     except ValueError:
         return None
@@ -379,6 +384,7 @@ def _full_rank(rows: Floats, wide: int) -> Rows:
     rank, least = min(n, d), RANK_TOLERANCE * max(n, d, wide)
     if n == 0 or d == 0 or not sizes[-1] > least * sizes[0]:
         length = np.linalg.norm(rows, axis=1)
+        length[length == 0.0] = 1.0
         _, relative, directions = np.linalg.svd(rows / length[:, None], full_matrices=False) if n else (0, sizes, rows)
         rank = int(np.sum(relative > least * relative[:1]))
         if not wide:
