@@ -493,13 +493,14 @@ def _crowd(task, arena, tied):
     """Mark the new corners of the facet in hand that are crowded; all corners of a tie are.
 
     Returns two answers for ``_kind_of``. Are all corners clear that are not at infinity? And are there at most two of these,
-    while a point outside M has an edge?
+    while a point outside M has an edge? Where weights are wanted pieces are not put together: there all count as crowded.
     """
     first, n_clear, n_near, entering = arena.at[arena.counts[0].n_done], 0, 0, False
+    unasked = arena.beta.shape[0] > 0
     for j in range(task.polygon.n_corners):
         number, near, code = arena.vertex[first + j], task.edges.corner[j, L] > THIN, task.edges.code[j]
         if _is_new(task, j):
-            arena.crowded[number] = tied or not near or is_crowded(task, j)
+            arena.crowded[number] = tied or unasked or not near or is_crowded(task, j)
         n_clear += not arena.crowded[number]
         n_near += near
         entering = entering or (code >= 0 and task.factor.slot[code >> 1] < 0)
