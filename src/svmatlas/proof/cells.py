@@ -13,7 +13,7 @@ The triangles cover the part because the first ones are the part, and each is cu
 zero, and l times the weights are at infinity: many curves end there. So a triangle is cut where most rows differ between two
 corners. A value of zero at a corner is on the edge of cells, and does not count.
 
-Curves of ties are one, or meet in one point: open rows are then never right all at once, and no cut tells. So where few rows are
+Curves of ties are one, or meet in one point: open rows are then never right all at once, and no cut tells. So where few are
 open, or a cut has decided none, the triangle is divided into its cells: by the edges of the facets of a fold, by the curves of
 its open rows, then by those of the next fold. Each cell has its own score.
 """
@@ -149,7 +149,6 @@ class Fold:
         least = int(np.sum(self.positive & positive)), int(np.sum(~self.positive & negative))
         return Look(open_at.shape[1], most, least, differ)
 
-
     def cells(self, facets: Ints, polygon: Floats) -> Iterator[tuple[Floats, tuple[int, int]]]:
         """The cells of a polygon of homogeneous costs, and how many positive and negative rows are right in each."""
         to_own = np.array([self.unit, self.unit, 1.0])
@@ -161,7 +160,7 @@ class Fold:
             sure = _signs(_rounded_off(self.value[f : f + 1], self.size[f : f + 1], own))[0]
             parts[0][1][sure == 1] = True
             for i in np.flatnonzero(sure == 0).tolist():
-                parts = [part for old in parts for part in _divided(*old, i, self.value[f, i], self.size[f, i])]
+                parts = [part for old in parts for part in divided(*old, i, self.value[f, i], self.size[f, i])]
             for part, found in parts:
                 yield part / to_own, (int(np.sum(found & self.positive)), int(np.sum(~found & ~self.positive)))
 
@@ -216,7 +215,7 @@ def _split(polygon: Floats, line: Floats, size: Floats, nothing: float) -> tuple
     return ring[used[0]], ring[used[1]]
 
 
-def _divided(polygon: Floats, found: Flags, i: int, value: Floats, size: Floats) -> Iterator[tuple[Floats, Flags]]:
+def divided(polygon: Floats, found: Flags, i: int, value: Floats, size: Floats) -> Iterator[tuple[Floats, Flags]]:
     """The parts of a polygon where row i is positive and where it is negative; ``found`` are the positive rows."""
     for part, sign in zip(_split(polygon, value, size, NOTHING), (True, False), strict=True):
         if len(part):
@@ -297,7 +296,7 @@ def prove_bound(scores: Scores, region: list[Floats], bound: float, progress: An
     n, faults = 0, list[str]()
     while waiting and len(faults) < MOST_NAMED:
         triangle, lists, n_open = waiting.pop()
-        n, lists, differ = n + 1, scores.meeting(triangle, lists), np.zeros(3, dtype=np.intp)
+        n, lists, differ, is_above = n + 1, scores.meeting(triangle, lists), np.zeros(3, dtype=np.intp), False
         if progress is not None and n % 256 == 0:
             progress(n, n + len(waiting))
         if all(facets.size <= FACETS for facets in lists):
@@ -308,7 +307,8 @@ def prove_bound(scores: Scores, region: list[Floats], bound: float, progress: An
             few = n_open <= FEW or before <= n_open <= MANY
             if few and scores.is_below(bound, triangle, lists, found.each_most):
                 continue
-        halves = _halves(triangle, differ, unit) if n < MOST_TRIANGLES else []
+            is_above = found.least > bound + EQUAL
+        halves = _halves(triangle, differ, unit) if n < MOST_TRIANGLES and not is_above else []
         if not halves:
             corners = ", ".join(f"({p / l:.6g}, {q / l:.6g})" if l else "infinity" for p, q, l in triangle.tolist())
             faults.append(f"costs between {corners} may score higher than {bound:.6g}")
