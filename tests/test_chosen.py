@@ -16,6 +16,7 @@ import svmatlas
 from svmatlas.choose.proof import joined
 from svmatlas.cli.main import main
 from svmatlas.proof.ball import FoldRows
+from svmatlas.proof.cells import divided
 from svmatlas.proof.cover import find_hole
 from svmatlas.proof.selection import corners_of, read_selection
 from svmatlas.support.settings import SETTINGS
@@ -273,6 +274,42 @@ def test_the_bound_is_that_of_brute_force(tmp_path, seed, monkeypatch):
     assert found.ok, str(found)
     best, *_ = brute.best_cells(X, y, splits, lambda tn, fp, fn, tp: (tp + tn) / (tn + fp + fn + tp), region)
     assert found.upper_bound == pytest.approx(best, abs=1e-12)
+
+
+TIED = {
+    "binary": lambda rng: rng.integers(0, 2, (90, 4)).astype(float),
+    "one-hot": lambda rng: np.concatenate([np.eye(k)[rng.integers(0, k, 90)] for k in (3, 4)], axis=1),
+    "repeated": lambda rng: rng.normal(size=(20, 2))[rng.integers(0, 20, 90)],
+    "decimals": lambda rng: np.round(2.0 * rng.normal(size=(90, 1)), 1),
+}
+
+
+@pytest.mark.parametrize("scoring", ["matthews_corrcoef", "precision"])
+@pytest.mark.parametrize("kind", TIED)
+def test_a_selection_on_ties_is_certified(kind, scoring, tmp_path):
+    """Equal held-out rows of both classes have one curve, and curves meet in one point: not all rows beside it are right."""
+    rng = RNG(1)
+    X = TIED[kind](rng)
+    value = X @ rng.normal(size=X.shape[1])
+    y = (value + value.std() * rng.normal(size=90) > np.median(value)).astype(int)
+    selection = svmatlas.select(X, y, cv=3, scoring=scoring, proof=tmp_path / "tied.proof")
+    found = svmatlas.certify(tmp_path / "tied.proof", X, y)
+    assert found.ok, str(found)
+    assert found.upper_bound == selection.best_score
+    lower = {"best_score": selection.best_score, "upper_bound": selection.best_score - 1e-6}
+    parts = [{**part, "bound": selection.best_score - 1e-6} for part in read_selection(tmp_path / "tied.proof")["parts"]]
+    assert not svmatlas.certify(changed(tmp_path / "tied.proof", **lower, parts=parts), X, y).ok
+
+
+@pytest.mark.parametrize("value", [0.0, 1e-14])
+def test_curves_through_one_point_have_no_cell_between_them(value):
+    """Three lines through a point make six cells of a triangle around it; the seventh is less than rounding, or has area."""
+    lines = np.array([[1.0, -1.0, 0.0], [1.0, 0.0, -1.0], [0.0, 1.0, -1.0 - value]])
+    for line, expected in ((lines[2], 6), (lines[2] - [0.0, 0.0, 0.01], 7)):
+        parts = [(np.eye(3), np.zeros(3, dtype=bool))]
+        for i, own in enumerate([*lines[:2], line]):
+            parts = [part for old in parts for part in divided(*old, i, own, np.abs(own))]
+        assert len({tuple(found) for _, found in parts}) == len(parts) == expected
 
 
 def test_the_commands_of_a_selection(tmp_path, capsys):

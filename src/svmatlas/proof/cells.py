@@ -12,10 +12,15 @@ at once, by triangles of homogeneous costs:
 The triangles cover the part because the first ones are the part, and each is cut or proven. Weights are zero at costs of
 zero, and l times the weights are at infinity: many curves end there. So a triangle is cut where most rows differ between two
 corners. A value of zero at a corner is on the edge of cells, and does not count.
+
+Curves of ties are one, or meet in one point: open rows are then never right all at once, and no cut tells. So where few are
+open, or a cut has decided none, the triangle is divided into its cells: by the edges of the facets of a fold, by the curves of
+its open rows, then by those of the next fold. Each cell has its own score.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -43,6 +48,9 @@ three numbers, and less than the width of cells that are looked at."""
 NARROWEST = 2.0**-40
 """Relative difference of costs between the ends of an edge that is not cut any more. Cells that are so narrow are not part of
 a selection."""
+
+FEW, MANY = 12, 256
+"""Open rows and facets, of all folds, up to which a triangle is divided into its cells: at once, and if cuts decide none."""
 
 MOST_TRIANGLES = 2**16
 """Triangles, some minutes, after which no more are cut."""
@@ -81,11 +89,14 @@ class Fold:
     def _values(self, partitions: Partitions, solver: RowModels, rows: Floats, n: int) -> tuple[Floats, Floats]:
         """Decision values (F, n, 3) of the rows, linear in homogeneous costs, and the sizes of their terms."""
         value, size = np.empty((n, len(rows), 3)), np.empty((n, len(rows), 3))
+        scale = np.maximum(solver.scale, np.abs(rows).max(axis=0, initial=0.0))
         for k in range(0, n, 2**10):
             facets = np.arange(k, min(n, k + 2**10))
             pieces = partitions.stored.arrays["canonical.piece"][facets] if partitions.stored.tied else facets
             beta = solver.maps(partitions.of_pieces(pieces)).beta
             beta[:, :2] = np.where(np.abs(beta[:, :2]) <= NOTHING * solver.total, 0.0, beta[:, :2])
+            most = np.max(np.abs(beta[:, 2]) * scale, axis=1, keepdims=True)  # an equation is as right as its largest terms
+            beta[:, 2] = np.where(np.abs(beta[:, 2]) * scale <= NOTHING * most, 0.0, beta[:, 2])
             value[facets] = np.einsum("fcd,nd->fnc", beta, rows)
             size[facets] = np.einsum("fcd,nd->fnc", np.abs(beta), np.abs(rows))
         return value, size
@@ -127,21 +138,45 @@ class Fold:
     def look(self, facets: Ints, triangle: Floats) -> Look:
         """What may be right in a triangle that meets some facets, or at costs that they hold."""
         if facets.size == 0:  # not so, since they cover the part
-            return Look(
-                (int(self.positive.sum()), int((~self.positive).sum())), (0, 0), np.zeros(len(triangle), dtype=np.intp)
-            )
+            most = int(self.positive.sum()), int((~self.positive).sum())
+            return Look(self.positive.size, most, (0, 0), np.zeros(len(triangle), dtype=np.intp))
         at = _rounded_off(self.value[facets], self.size[facets], self.scaled(triangle))
         sure = np.where(self.sure[facets] == 0, _signs(at), self.sure[facets])
         negative, positive = np.all(sure == -1, axis=0), np.all(sure == 1, axis=0)
         open_at = at[:, ~(negative | positive)]
         differ = np.any(open_at * np.roll(open_at, -1, axis=2) < 0, axis=0).sum(axis=0)
         most = int(np.sum(self.positive & ~negative)), int(np.sum(~self.positive & ~positive))
-        return Look(most, (int(np.sum(self.positive & positive)), int(np.sum(~self.positive & negative))), differ)
+        least = int(np.sum(self.positive & positive)), int(np.sum(~self.positive & negative))
+        return Look(open_at.shape[1], most, least, differ)
+
+    def cells(self, facets: Ints, polygon: Floats) -> Iterator[tuple[Floats, tuple[int, int]]]:
+        """The cells of a polygon of homogeneous costs, and how many positive and negative rows are right in each."""
+        to_own = np.array([self.unit, self.unit, 1.0])
+        for f in facets.tolist():
+            own = self._part_in(f, polygon * to_own)
+            if own is None:
+                continue
+            parts = [(own, np.zeros(self.positive.size, dtype=bool))]
+            sure = _signs(_rounded_off(self.value[f : f + 1], self.size[f : f + 1], own))[0]
+            parts[0][1][sure == 1] = True
+            for i in np.flatnonzero(sure == 0).tolist():
+                parts = [part for old in parts for part in divided(*old, i, self.value[f, i], self.size[f, i])]
+            for part, found in parts:
+                yield part / to_own, (int(np.sum(found & self.positive)), int(np.sum(~found & ~self.positive)))
+
+    def _part_in(self, f: int, polygon: Floats) -> Floats | None:
+        """The part of a polygon that is in a facet; None if it is no more than an edge."""
+        for k in range(self.at[f], self.at[f + 1]):
+            polygon, _ = _split(polygon, self.lines[k], self.line_size[k], APART)
+            if len(polygon) == 0:
+                return None
+        return polygon
 
 
 class Look(NamedTuple):
     """What is known of one fold in a triangle."""
 
+    n_open: int  # rows of which neither is known
     most: tuple[int, int]  # positive and negative rows that may be right
     least: tuple[int, int]  # those that are
     differ: Ints  # (m,) open rows that differ between the two ends of each edge
@@ -160,6 +195,35 @@ def _signs(at: Floats) -> npt.NDArray[np.int8]:
     return found
 
 
+def _split(polygon: Floats, line: Floats, size: Floats, nothing: float) -> tuple[Floats, Floats]:
+    """The parts of a convex polygon (k, 3) on the positive and on the negative side of a line, empty if it is not there.
+
+    A corner that is nearer to the line than rounding tells is on it. New corners are sums of numbers that are not negative.
+    """
+    at, none = polygon @ line, polygon[:0]
+    at = np.where(np.abs(at) <= nothing * (polygon @ size), 0.0, at)
+    if not np.any(at < 0):
+        return (polygon, none) if np.any(at > 0) else (none, polygon)
+    if not np.any(at > 0):
+        return none, polygon
+    after, at_after = np.roll(polygon, -1, axis=0), np.roll(at, -1)
+    new = polygon * np.abs(at_after)[:, None] + after * np.abs(at)[:, None]
+    crossed = at * at_after < 0
+    new[crossed] /= new[crossed].max(axis=1, keepdims=True)
+    ring = np.stack([polygon, new], axis=1).reshape(-1, 3)
+    used = [np.stack([side, crossed], axis=1).ravel() for side in (at >= 0, at <= 0)]
+    return ring[used[0]], ring[used[1]]
+
+
+def divided(polygon: Floats, found: Flags, i: int, value: Floats, size: Floats) -> Iterator[tuple[Floats, Flags]]:
+    """The parts of a polygon where row i is positive and where it is negative; ``found`` are the positive rows."""
+    for part, sign in zip(_split(polygon, value, size, NOTHING), (True, False), strict=True):
+        if len(part):
+            known = found.copy()
+            known[i] = sign
+            yield part, known
+
+
 def _cross_size(a: Floats, b: Floats) -> Floats:
     """Sizes of the terms of cross products of numbers that are not negative."""
     return np.column_stack([a[:, i] * b[:, j] + a[:, j] * b[:, i] for i, j in ((1, 2), (2, 0), (0, 1))])
@@ -169,6 +233,16 @@ def _cross_size(a: Floats, b: Floats) -> Floats:
 # All folds
 
 
+class Between(NamedTuple):
+    """What is known of all folds in a triangle."""
+
+    least: float  # mean score
+    most: float
+    each_most: list[float]  # of each fold
+    n_open: int  # open rows, and facets beside the first, of all folds
+    differ: Ints  # (m,) open rows that differ between the two ends of each edge
+
+
 class Scores:
     """Bounds on the mean score of all folds in triangles."""
 
@@ -176,20 +250,35 @@ class Scores:
         self.folds, self.score = folds, SCORES[scoring]
         self.classes = [(int(fold.positive.sum()), int((~fold.positive).sum())) for fold in folds]
 
-    def between(self, triangle: Floats, lists: list[Ints]) -> tuple[float, float, Ints]:
-        """The least and the highest mean score that a triangle may have that meets some facets; and where to cut it."""
-        least, most, differ = 0.0, 0.0, np.zeros(len(triangle), dtype=np.intp)
-        for fold, facets, classes in zip(self.folds, lists, self.classes, strict=True):
-            found = fold.look(facets, triangle)
-            least += float(self.score(*np.array([*found.least, *classes], dtype=float)))
-            most += float(self.score(*np.array([*found.most, *classes], dtype=float)))
-            differ += found.differ
-        return least / len(self.folds), most / len(self.folds), differ
+    def _score(self, k: int, right: tuple[int, int]) -> float:
+        """The score of fold k of counts of right rows."""
+        return float(self.score(*np.array([*right, *self.classes[k]], dtype=float)))
+
+    def between(self, triangle: Floats, lists: list[Ints]) -> Between:
+        """What the mean score may be in a triangle that meets some facets."""
+        found = [fold.look(facets, triangle) for fold, facets in zip(self.folds, lists, strict=True)]
+        least = np.mean([self._score(k, look.least) for k, look in enumerate(found)])
+        most = [self._score(k, look.most) for k, look in enumerate(found)]
+        n_open = sum(look.n_open for look in found) + sum(facets.size - 1 for facets in lists)
+        return Between(float(least), float(np.mean(most)), most, n_open, np.sum([look.differ for look in found], axis=0))
+
+    def is_below(self, bound: float, polygon: Floats, lists: list[Ints], most: list[float]) -> bool:
+        """Whether no cell of a polygon has a higher mean score; ``most`` are the highest of each fold, known or possible."""
+        k = len(self.folds) - len(lists)
+        if float(np.mean(most)) <= bound + EQUAL:
+            return True
+        if not lists:
+            return False
+        return all(
+            self.is_below(bound, cell, lists[1:], [*most[:k], self._score(k, right), *most[k + 1 :]])
+            for cell, right in self.folds[k].cells(lists[0], polygon)
+        )
 
     def at(self, costs: tuple[float, float]) -> tuple[float, float]:
         """The least and the highest mean score that costs may have."""
         point = np.array([(*costs, 1.0)])
-        return self.between(point, [fold.holding(point) for fold in self.folds])[:2]
+        found = self.between(point, [fold.holding(point) for fold in self.folds])
+        return found.least, found.most
 
     def meeting(self, triangle: Floats, lists: list[Ints]) -> list[Ints]:
         """The facets that meet a triangle, among some."""
@@ -203,22 +292,27 @@ class Scores:
 def prove_bound(scores: Scores, region: list[Floats], bound: float, progress: Any) -> tuple[int, list[str]]:
     """Number of triangles, and those whose score may be above a bound."""
     unit = float(np.median([1.0 / fold.unit for fold in scores.folds]))
-    waiting: list[tuple[Floats, list[Ints]]] = [(triangle, scores.all_facets()) for triangle in region]
+    waiting: list[tuple[Floats, list[Ints], int]] = [(triangle, scores.all_facets(), MANY + 1) for triangle in region]
     n, faults = 0, list[str]()
     while waiting and len(faults) < MOST_NAMED:
-        triangle, lists = waiting.pop()
-        n, lists, differ = n + 1, scores.meeting(triangle, lists), np.zeros(3, dtype=np.intp)
+        triangle, lists, n_open = waiting.pop()
+        n, lists, differ, is_above = n + 1, scores.meeting(triangle, lists), np.zeros(3, dtype=np.intp), False
         if progress is not None and n % 256 == 0:
             progress(n, n + len(waiting))
         if all(facets.size <= FACETS for facets in lists):
-            _, highest, differ = scores.between(triangle, lists)
-            if highest <= bound + EQUAL:
+            found, before = scores.between(triangle, lists), n_open
+            differ, n_open = found.differ, found.n_open
+            if found.most <= bound + EQUAL:
                 continue
-        halves = _halves(triangle, differ, unit) if n < MOST_TRIANGLES else []
+            few = n_open <= FEW or before <= n_open <= MANY
+            if few and scores.is_below(bound, triangle, lists, found.each_most):
+                continue
+            is_above = found.least > bound + EQUAL
+        halves = _halves(triangle, differ, unit) if n < MOST_TRIANGLES and not is_above else []
         if not halves:
             corners = ", ".join(f"({p / l:.6g}, {q / l:.6g})" if l else "infinity" for p, q, l in triangle.tolist())
             faults.append(f"costs between {corners} may score higher than {bound:.6g}")
-        waiting += [(half, lists) for half in halves]
+        waiting += [(half, lists, n_open) for half in halves]
     return n, faults
 
 
