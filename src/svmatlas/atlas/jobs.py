@@ -93,7 +93,7 @@ def explore_tiles(
     """
     left, deaths = {tile.number: tile for tile in tiles}, 0
     order, run = Order(uuid.uuid4().hex, time.time() + limit.left if limit.finite else np.inf, by_itself), Run(surveyor, visit)
-    with _at_home(order.name, run, limit), _sent(run) as problem:
+    with _at_home(order.name, run, limit), _sent(order.name, run) as problem:
         while left and not limit.expired:
             before = len(left)
             try:
@@ -173,16 +173,17 @@ def _at_home(name: str, run: Run[T], limit: Limit) -> Iterator[None]:
 
 
 @contextmanager
-def _sent(run: Run[T]) -> Iterator[npt.NDArray[np.uint8] | None]:
+def _sent(name: str, run: Run[T]) -> Iterator[npt.NDArray[np.uint8] | None]:
     """What workers elsewhere need to know; on a cluster all have it at once, so that none is the only one.
 
-    One array: joblib sends that to each process once, and not with each job.
+    One array: joblib sends that to each process once, and not with each job. Dask names data by their content, and forgets them
+    by that name when the run ends: with the name of the run in it, it does not forget those of the next run on the same rows.
     """
     if not is_elsewhere():
         yield None
         return
     own = run.surveyor
-    told = own.problem, own.bounds, own.room, own.engine.betas, own.engine.plateaus, list(own.seeds), run.visit
+    told = name, own.problem, own.bounds, own.room, own.engine.betas, own.engine.plateaus, list(own.seeds), run.visit
     problem = np.frombuffer(pickle.dumps(told), dtype=np.uint8)
     backend, _ = get_active_backend(prefer="threads")
     client = getattr(backend, "client", None)
@@ -225,7 +226,7 @@ def _run_of(name: str, problem: npt.NDArray[np.uint8] | None) -> Run[Any]:
     with _guard:
         if name not in _runs:
             assert problem is not None
-            known, bounds, room, betas, plateaus, seeds, visit = pickle.loads(problem.tobytes())
+            _, known, bounds, room, betas, plateaus, seeds, visit = pickle.loads(problem.tobytes())
             surveyor = Surveyor(known, bounds, betas)
             surveyor.room, surveyor.engine.plateaus = room, plateaus
             surveyor.seeds.extend(seeds)
