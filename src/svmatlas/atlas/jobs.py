@@ -176,8 +176,8 @@ def _at_home(name: str, run: Run[T], limit: Limit) -> Iterator[None]:
 def _sent(name: str, run: Run[T]) -> Iterator[npt.NDArray[np.uint8] | None]:
     """What workers elsewhere need to know; on a cluster all have it at once, so that none is the only one.
 
-    One array: joblib sends that to each process once, and not with each job. Dask names data by their content, and forgets them
-    by that name when the run ends: with the name of the run in it, it does not forget those of the next run on the same rows.
+    One array: joblib sends that to each process once, and not with each job. Dask names data by their content, and forgets
+    that name when a run ends: with the name of the run among them the next run on the same rows keeps its own.
     """
     if not is_elsewhere():
         yield None
