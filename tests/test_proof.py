@@ -307,9 +307,20 @@ def test_facets_narrower_than_rounding_are_not_turned_over(seed, monkeypatch):
     found = svmatlas.certify(svmatlas.explore(case.X, case.y, **arguments), case.X, case.y, arguments["sample_weight"])
     assert found.ok, str(found)
     assert found.tiles
-    monkeypatch.setattr(svmatlas.atlas.explore, "set_upright", lambda mesh, region: None)
+    monkeypatch.setattr(svmatlas.atlas.explore, "set_upright", lambda *given: None)
     found = svmatlas.certify(svmatlas.explore(case.X, case.y, **arguments), case.X, case.y, arguments["sample_weight"])
     assert any("turned over" in fault for fault in found.faults)
+
+
+@pytest.mark.filterwarnings("ignore::svmatlas.AccuracyWarning")  # of weights that differ by 10^19, and the like
+@pytest.mark.parametrize("seed", [20048, 20081, 20097, 20199, 20261, 20344])
+def test_facets_of_a_store_are_not_turned_over(seed, tmp_path):
+    case = hostile.make(seed)
+    arguments = {name: value for name, value in case.arguments.items() if name != "max_facets"}
+    atlas = svmatlas.explore(case.X, case.y, store=tmp_path / "map", **arguments).atlas()
+    found = svmatlas.certify(atlas, case.X, case.y, arguments["sample_weight"])
+    assert found.ok, str(found)
+    assert found.tiles
 
 
 @pytest.mark.parametrize("seed", [1, 3, 7])

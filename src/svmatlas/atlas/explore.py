@@ -26,7 +26,6 @@ from svmatlas.engine.upright import set_upright
 from svmatlas.engine.workspace import INSIDE, MARGIN, P
 from svmatlas.models.gap import warn_of_accuracy
 from svmatlas.models.walk import state_at
-from svmatlas.proof.tiling import region_of
 from svmatlas.support.messages import shown
 from svmatlas.support.progress import make_bar, move_to
 from svmatlas.support.stopping import NEVER, Limit, check_budget, stoppable
@@ -233,13 +232,8 @@ class _Run(NamedTuple):
         surveyor.engine.blocks.clear()
         with make_pool(jobs) as pool:
             canonical = unite(joiner, pool, NEVER if surveyor.complete else Limit(GRACE))
-        set_upright(canonical.mesh, region_of(_finite(bounds), problem.cost_exponent))
+        set_upright(canonical.mesh, bounds, problem.cost_exponent)
         return Atlas(problem, bounds, canonical, surveyor.complete, surveyor.engine.counts)
-
-
-def _finite(bounds: Bounds) -> list[list[float | None]]:
-    """Bounds as files hold them: infinity is None."""
-    return [[value if np.isfinite(value) else None for value in pair] for pair in bounds]
 
 
 def _as_it_is(tile: Bounds, facets: Facets) -> Facets:

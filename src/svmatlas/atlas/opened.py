@@ -29,6 +29,7 @@ from svmatlas.engine.joining import Joiner
 from svmatlas.engine.names import make_words
 from svmatlas.engine.plateaus import UnclosedError
 from svmatlas.engine.tile import Engine, EngineError, Facets
+from svmatlas.engine.upright import set_upright
 from svmatlas.engine.workspace import Region, States
 from svmatlas.store.index import Index, OnCuts, make_index, read_index
 from svmatlas.store.manifest import INDEX, PROBLEM, Manifest, Progress, progress_of, read_manifest
@@ -459,6 +460,7 @@ class AtlasStore:
                 joiner.add(facets)
         with make_pool(n_jobs) as pool:
             canonical = unite(joiner, pool)
+        set_upright(canonical.mesh, self.region, self._problem.cost_exponent)
         return Atlas(self._problem, self.region, canonical, True, NOT_COUNTED)
 
 

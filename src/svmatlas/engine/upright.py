@@ -8,6 +8,7 @@ turned over by that than before, until none is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -18,7 +19,7 @@ import numpy.typing as npt
 from svmatlas.engine.compiled import entry
 from svmatlas.engine.geometry import triple_product
 from svmatlas.engine.mesh import Mesh
-from svmatlas.proof.tiling import TURN, Region, Vector, exact_corner, has_triangles, sides_of, turn_of
+from svmatlas.proof.tiling import TURN, Region, Vector, exact_corner, has_triangles, region_of, sides_of, turn_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -35,11 +36,12 @@ MOST = 1000
 """Facets that are looked at in fractions: where doubles doubt more, corners are where they are by chance, not by rounding."""
 
 
-def set_upright(mesh: Mesh, region: Region) -> None:
-    """Move corners of a mesh, in place."""
+def set_upright(mesh: Mesh, bounds: Sequence[tuple[float, float]], cost_exponent: int) -> None:
+    """Move corners of a mesh of all costs within some bounds, in place."""
     doubtful = _find_doubtful(mesh.vertices, mesh.facet_at, mesh.facet_vertices, TURN)
     if 0 < doubtful.size <= MOST:
-        _Ring(mesh, region).mend(doubtful.tolist())
+        ends = [[value if np.isfinite(value) else None for value in pair] for pair in bounds]
+        _Ring(mesh, region_of(ends, cost_exponent)).mend(doubtful.tolist())
 
 
 @entry
