@@ -30,8 +30,25 @@ LATE = 2.0
 
 def press_ctrl_c(seconds):
     """Send the signal of Ctrl-C to this process, after a while."""
-    signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGALRM, _press)
     signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _press(_, frame):
+    """Python swallows what is raised while it frees an object: press a moment later, as a person would press again."""
+    if _frees_an_object(frame):
+        signal.setitimer(signal.ITIMER_REAL, 1e-4)
+    else:
+        signal.raise_signal(signal.SIGINT)
+
+
+def _frees_an_object(frame):
+    """Whether the frame, or one that called it, is a finalizer or the callback of a weak reference."""
+    while frame is not None:
+        if frame.f_code.co_name == "__del__" or frame.f_code.co_filename.endswith(("weakref.py", "_weakrefset.py")):
+            return True
+        frame = frame.f_back
+    return False
 
 
 @pytest.fixture
