@@ -54,6 +54,15 @@ def one_hot():
     return X, rng.integers(0, 2, 60)
 
 
+def segments(seed, n=200):
+    """A display of seven segments, one in ten of them wrong, and whether it is to show a 1: few rows, each many times."""
+    digits = ["1110111", "0010010", "1011101", "1011011", "0111010", "1101011", "1101111", "1010010", "1111111", "1111011"]
+    random = np.random.default_rng(seed)
+    digit = random.integers(0, 10, n)
+    on = np.array([[int(segment) for segment in digits[k]] for k in digit])
+    return np.where(random.random(on.shape) < 0.1, 1 - on, on).astype(float), (digit == 1).astype(int)
+
+
 def every_row_three_times():
     X, y = gaussian(10, 10, 3, 0.5)
     return np.vstack([X, X, X]), np.tile(y, 3)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_wine
 from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.preprocessing import StandardScaler
 
 import svmatlas
 from svmatlas.choose import boxes, scoring
@@ -38,6 +39,16 @@ CASES = {
 def solver_of(X, y, train):
     problem = make_problem(X[train], y[train], 1.0, None, 0)
     return Solver(problem, problem.features.coordinates(X))
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_starts_with_dependent_rows_on_the_margin(seed):
+    """The first solution is that of an interior point, with all tied rows on the margin: no facet has that partition."""
+    X, y = cases.segments(seed)
+    how = {"cv": 3, "preprocessor": StandardScaler(), "scoring": "balanced_accuracy"}
+    found = svmatlas.select(X, y, tolerance=0.0, **how)
+    assert found.certified
+    assert found.best_score == pytest.approx(svmatlas.select(X, y, **how).best_score, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", CASES)

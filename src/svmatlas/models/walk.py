@@ -472,7 +472,10 @@ class Walker:
             self.answers = self.answers[: len(self.answers) if n == known else 0]
             if outcome == ASKING:
                 asked = self.space.lines.asked[: self.space.polygon[0].n_asked]
-                self.answers = more_answers(self.answers, answer(self.exact, state, asked))
+                try:
+                    self.answers = more_answers(self.answers, answer(self.exact, state, asked))
+                except ArithmeticError:  # the walk began at a partition of no facet: rows on its margin are dependent
+                    return n, BROKEN
                 self.n_exact += asked.size
         return n, PUT_OFF
 
