@@ -1,5 +1,5 @@
 """Random trials in any number: ``python -m tests.fuzz selections 5000 --jobs 2`` ``... maps 2000``
-``... facts 2000``, ``... proofs 500`` or ``... mutations 1000``.
+``... facts 2000``, ``... searches 200``, ``... proofs 500`` or ``... mutations 1000``.
 
 The suite runs the first few hundred of each. Outcomes are counted; each failure is shown with its seed, and the exit code is
 then 1.
@@ -15,12 +15,13 @@ from time import perf_counter
 from joblib import Parallel, delayed
 from tqdm import tqdm
 
-from tests import facts, hostile, mutations, proofs, selections
+from tests import facts, hostile, mutations, proofs, searches, selections
 
 TRIALS = {
     "selections": selections.trial,
     "maps": hostile.trial,
     "facts": facts.trial,
+    "searches": searches.trial,
     "proofs": proofs.trial,
     "mutations": mutations.trial,
 }

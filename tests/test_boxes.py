@@ -23,7 +23,7 @@ from svmatlas.data.problem import make_problem
 from svmatlas.engine.workspace import INSIDE
 from svmatlas.support.settings import SETTINGS
 from svmatlas.support.stopping import NEVER, Limit, Stopped
-from tests import brute, cases
+from tests import brute, cases, searches
 from tests.test_select import REGION, noisy
 
 CASES = {
@@ -39,6 +39,11 @@ CASES = {
 def solver_of(X, y, train):
     problem = make_problem(X[train], y[train], 1.0, None, 0)
     return Solver(problem, problem.features.coordinates(X))
+
+
+@pytest.mark.parametrize("seed", range(len(searches.KINDS)))
+def test_tables_as_people_have_them(seed):
+    assert searches.trial(seed) in {"certified", "bounded", "no time"}
 
 
 @pytest.mark.parametrize("seed", [2, 3])
