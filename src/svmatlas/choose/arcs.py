@@ -20,10 +20,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.choose.blocks import add, make_blocks, product, starts_of
+from svmatlas.choose.blocks import add, make_blocks, starts_of
 from svmatlas.data.problem import Problem
 from svmatlas.engine.arena import cross
 from svmatlas.engine.compiled import entry
+from svmatlas.engine.facet import dot
 from svmatlas.engine.workspace import INSIDE
 from svmatlas.models.walk import Walker, tidy
 from svmatlas.support.stopping import Limit
@@ -168,7 +169,7 @@ def _hinge_losses(rows, norm, weight, axis, beta, at, center, radius):
     for block in range(radius.size):
         pull[:], mass[:], count = 0.0, 0.0, 0
         for i in range(n):
-            short, reach = 1.0 - product(rows[i], center[block]), norm[i] * radius[block]
+            short, reach = 1.0 - dot(rows[i], center[block]), norm[i] * radius[block]
             if short > reach:
                 mass[axis[i]] += weight[i]
                 add(pull[axis[i]], weight[i], rows[i])
@@ -177,9 +178,9 @@ def _hinge_losses(rows, norm, weight, axis, beta, at, center, radius):
                 count += 1
         for k in range(at[block], at[block + 1] + 1):
             for c in range(2):
-                loss[k, c] = mass[c] - product(pull[c], beta[k])
+                loss[k, c] = mass[c] - dot(pull[c], beta[k])
             for i in near[:count]:
-                loss[k, axis[i]] += weight[i] * max(1.0 - product(rows[i], beta[k]), 0.0)
+                loss[k, axis[i]] += weight[i] * max(1.0 - dot(rows[i], beta[k]), 0.0)
     return loss
 
 
