@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.preprocessing import StandardScaler
 
 import svmatlas
-from svmatlas.choose import boxes, scoring
+from svmatlas.choose import boxes, curves, scoring
 from svmatlas.choose.arcs import ArcWalker
 from svmatlas.choose.ball import decide, pairwise_gaps
 from svmatlas.choose.corners import Solver
@@ -103,6 +103,28 @@ def test_walks_and_guesses_end_in_the_solution(name):
         for events in (0, 10**6):
             other = solver.solve(tuple(costs), NEVER, near, events)
             np.testing.assert_allclose(other.value, plain.value, rtol=1e-6, atol=1e-8 * np.abs(plain.value).max())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_without_curves_in_a_tile_have_one_sign_there(name, monkeypatch):
+    """Scores of rows that are left out have the same sign at all vertices of a tile, but for infinity."""
+    monkeypatch.setattr(SETTINGS, "one_tile_points", 4)
+    monkeypatch.setattr(SETTINGS, "events_per_tile", 9)
+    X, y = CASES[name]()
+    undecided, seen = curves._undecided, [0, 0]
+
+    def checked(rows, vertices, beta):
+        which = undecided(rows, vertices, beta)
+        left_out = np.setdiff1d(np.arange(len(rows)), which)
+        score = beta[vertices[:, 2] > 0] @ rows[left_out].T
+        assert np.all(np.all(score > 0, axis=0) | np.all(score < 0, axis=0))
+        seen[:] = seen[0] + left_out.size, seen[1] + which.size
+        return which
+
+    monkeypatch.setattr(curves, "_undecided", checked)
+    svmatlas.select(X, y, cv=3)
+    assert min(seen) > 0
+    svmatlas.select(X, y, cv=3, scoring="roc_auc", tolerance=0.1)  # pairs, plateaus and all
 
 
 # ----------------------------------------------------------------------------------------------------------------------

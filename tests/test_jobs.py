@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import joblib
@@ -18,6 +20,7 @@ from joblib.externals.loky import get_reusable_executor
 
 import svmatlas
 from svmatlas.atlas import jobs, storing, survey
+from svmatlas.choose import arcs
 from svmatlas.store.manifest import is_begun, read_manifest
 from svmatlas.support.settings import SETTINGS
 from tests import cases
@@ -128,15 +131,89 @@ def test_workers_explore_the_folds_of_select(backend, cluster, monkeypatch):
 
 @pytest.mark.alone
 def test_workers_search_boxes(cluster):
-    """A budget of time, and a tolerance: what is certain is the same."""
-    X, y = mixed()
-    plain, (_, client) = svmatlas.select(X, y, cv=3), cluster
+    """A budget of time, and a tolerance: what is certain is the same. The workers are told of the folds once."""
+    X, y = mixed(150)
+    plain, (_, client) = svmatlas.select(X, y, cv=3, tolerance=0.0), cluster
     before = client.run(time.process_time)
+    client.run(lambda: [jobs._known.clear()])
     with joblib.parallel_config(backend="dask"):
-        assert svmatlas.select(X, y, cv=3, tolerance=0.0).best_score == plain.best_score
+        assert_same_choice(svmatlas.select(X, y, cv=3, tolerance=0.0), plain)
+        assert max(client.run(lambda: len(jobs._known)).values()) == 1  # however many boxes
         found = svmatlas.select(X, y, cv=3, time_budget=60)
     assert found.best_score <= plain.best_score <= found.upper_bound
     assert all(now > before[worker] for worker, now in client.run(time.process_time).items())
+
+
+def assert_same_choice(found, plain):
+    """Scores and their bound, and all best cells."""
+    assert (found.best_score, found.upper_bound, len(found.cells)) == (plain.best_score, plain.upper_bound, len(plain.cells))
+    assert (found.C_pos, found.C_neg) == pytest.approx((plain.C_pos, plain.C_neg), rel=1e-9)
+
+
+class Elsewhere(joblib.parallel.SequentialBackend):
+    """Jobs are done at once, but as those of another process."""
+
+    supports_sharedmem = False
+
+
+def carried(n, d, monkeypatch):
+    """The jobs of a search on so many rows: what is done, on how many points, how many knots it is about, and its bytes."""
+    joblib.register_parallel_backend("elsewhere", Elsewhere)
+    rng, y, found = np.random.default_rng(0), np.arange(n) % 3 == 0, []
+    X = np.hstack([mixed(n)[0], rng.normal(size=(n, d - 3))])
+
+    def told(function):
+        def job(name, data, *own):
+            _, (_, done, arguments) = own[1:]
+            knots = sum(part.ratio.size for part in arguments if isinstance(part, arcs.Knots))
+            found.append((done.__name__, knots, len(pickle.dumps(own))))
+            return joblib.delayed(function)(name, data, *own)
+
+        return job
+
+    monkeypatch.setattr(jobs, "delayed", told)
+    monkeypatch.setattr(SETTINGS, "maps_share", 0.0 if n < 100 else np.inf)
+    with joblib.parallel_config(backend="elsewhere"):
+        svmatlas.select(X, y, cv=2, time_budget=2.0)
+    return found
+
+
+def test_jobs_of_boxes_carry_no_data(monkeypatch):
+    """A job has bounds or costs; a partition to start from, a byte a row; or solutions along arcs, which it is about."""
+    names = set()
+    for n, d in ((60, 3), (600, 3), (600, 12)):
+        for name, knots, size in carried(n, d, monkeypatch):
+            names.add(name)
+            of_rows = {"solve": 1, "follow": 1, "halve": 2 + 4}.get(name, 0)  # bytes: partitions, and numbers of held-out rows
+            assert size < 2000 + n * of_rows + 8 * knots * (1 + (d + 1) + 2 + 1 + 1 + 1)  # fields of Knots
+    assert names == {"solve", "ray_events", "explore", "follow", "halve"}
+
+
+@pytest.mark.alone
+@pytest.mark.parametrize("backend", ["dask", "loky"])
+def test_a_worker_that_is_replaced_is_told_of_the_folds(backend, monkeypatch):
+    """The only worker dies, and what it knew with it, before some boxes are searched."""
+    distributed = pytest.importorskip("distributed")
+    X, y = mixed(150)
+    plain, each, calls = svmatlas.select(X, y, cv=3, tolerance=0.0), jobs.Team.each, []
+
+    def kill_before(team, *arguments):
+        calls.append(1)
+        if len(calls) == 3:
+            os.kill(next(iter(client.run(os.getpid).values())) if client else loky_workers()[-1], signal.SIGKILL)
+        return each(team, *arguments)
+
+    monkeypatch.setattr(jobs.Team, "each", kill_before)
+    with ExitStack() as stack:
+        client = None
+        if backend == "dask":
+            quiet = {"dashboard_address": ":0", "silence_logs": logging.CRITICAL}
+            cluster = stack.enter_context(distributed.LocalCluster(n_workers=1, threads_per_worker=1, **quiet))
+            client = stack.enter_context(distributed.Client(cluster))
+        stack.enter_context(joblib.parallel_config(backend=backend, n_jobs=2))
+        assert_same_choice(svmatlas.select(X, y, cv=3, tolerance=0.0), plain)
+    assert len(calls) >= 3
+    get_reusable_executor().shutdown()
 
 
 @pytest.mark.alone
@@ -144,9 +221,9 @@ def test_a_cluster_of_which_a_worker_dies(cluster, plain, in_tiles, tmp_path):
     workers, client = cluster
     X, y = cases.lattice()
     with joblib.parallel_config(backend="dask"):
-        client.run(lambda: [jobs._runs.clear()])
+        client.run(lambda: [jobs._known.clear()])
         assert_same(svmatlas.explore(X, y), plain)
-        kept = client.run(lambda: len(jobs._runs))
+        kept = client.run(lambda: len(jobs._known))
         assert list(kept.values()) == [1, 1]  # one run, however many tiles
         with killing(tmp_path / "map", lambda: [workers[0].pid], 10):
             store = svmatlas.explore(X, y, store=tmp_path / "map")
@@ -196,7 +273,7 @@ def test_workers_that_keep_dying_are_given_up(plain, in_tiles, monkeypatch):
         raise KilledWorker("lost")
         yield
 
-    monkeypatch.setattr(jobs, "_run", die)
+    monkeypatch.setattr(jobs.Crew, "_results", die)
     surveyor = survey.Surveyor(plain._problem, plain.region)
     tiles = [jobs.Tile(0, plain.region, 0)]
     with pytest.raises(KilledWorker):

@@ -223,7 +223,7 @@ class _Run(NamedTuple):
         found = (
             survey_elsewhere(surveyor, self.n_jobs, survey, as_found)
             if self.most == np.inf and is_elsewhere()
-            else surveyor.survey(state, place, jobs, self.most, survey, _as_it_is)
+            else surveyor.survey(state, place, jobs, self.most, survey, as_found)
         )
         with _bar(self.progress) as show:
             for facets in found:
@@ -234,10 +234,6 @@ class _Run(NamedTuple):
             canonical = unite(joiner, pool, NEVER if surveyor.complete else Limit(GRACE))
         set_upright(canonical.mesh, bounds, problem.cost_exponent)
         return Atlas(problem, bounds, canonical, surveyor.complete, surveyor.engine.counts)
-
-
-def _as_it_is(tile: Bounds, facets: Facets) -> Facets:
-    return facets
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import suppress
-from copy import copy
 from functools import cached_property
 from itertools import chain, pairwise, product
 from typing import Any, NamedTuple, TypeVar
@@ -229,6 +228,15 @@ class Surveyor:
         self.n_tiles = 0  # finished, and
         self.n_known = 1  # all that are known so far
 
+    def __reduce__(self) -> tuple[type[Surveyor], tuple[Any, ...], tuple[Any, ...]]:
+        """In another process: what it starts from, and the seeds that are known."""
+        told = self.room, self.engine.plateaus, list(self.seeds)
+        return Surveyor, (self.problem, self.bounds, self.engine.betas), told
+
+    def __setstate__(self, told: tuple[int, npt.NDArray[np.bool_], list[Seed]]) -> None:
+        self.room, self.engine.plateaus, seeds = told
+        self.seeds.extend(seeds)
+
     def leave_out_plateaus(self, joined: bool = True) -> None:
         """From now on leave plateaus out (plateaus.py); if tiles are to be ``joined``, only where the rest hangs together.
 
@@ -246,7 +254,8 @@ class Surveyor:
     @cached_property
     def thorough(self) -> Surveyor:
         """One that leaves nothing out, and shares what this one knows."""
-        other = copy(self)
+        other = Surveyor.__new__(Surveyor)
+        other.__dict__.update(self.__dict__)
         other.engine = Engine(self.problem.data, self.words, self.engine.betas)
         return other
 
@@ -664,17 +673,6 @@ def _arrange(waiting: list[tuple[Bounds, int]]) -> tuple[list[tuple[Bounds, int]
         return (i, j) not in path, abs(i + j - a - b) if (i, j) in path else abs(i / m - j / n)
 
     return sorted(waiting, key=rank), len(path) if (a, b) in path else 1
-
-
-def outside(tile: Bounds, box: Bounds) -> list[Bounds]:
-    """The parts of a tile outside of a box."""
-    inner = [(max(lo, a), min(hi, b)) for (lo, hi), (a, b) in zip(tile, box, strict=True)]
-    if any(not a < b for a, b in inner):
-        return [tile]
-    (lo, hi), (a, b) = tile[0], inner[0]
-    (low, high), (c, d) = tile[1], inner[1]
-    parts = [((lo, a), tile[1]), ((b, hi), tile[1]), ((a, b), (low, c)), ((a, b), (d, high))]
-    return [part for part in parts if all(u < v for u, v in part)]
 
 
 def _apart(cost: Floats, lo: float, hi: float) -> Floats:

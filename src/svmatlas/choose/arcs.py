@@ -13,15 +13,18 @@ facet there. Alpha is put into its bounds, losses are those of all points. So th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.choose.blocks import add, make_blocks, product, starts_of
+from svmatlas.choose.blocks import add, make_blocks, starts_of
 from svmatlas.data.problem import Problem
 from svmatlas.engine.arena import cross
 from svmatlas.engine.compiled import entry
+from svmatlas.engine.facet import dot
 from svmatlas.engine.workspace import INSIDE
 from svmatlas.models.walk import Walker, tidy
 from svmatlas.support.stopping import Limit
@@ -88,19 +91,22 @@ class ArcWalker:
         self.problem = problem
         data = problem.data
         self.jittered = float(data.norm @ np.abs(data.weight_jitter))  # what the jitter of weights may add to beta, per cost
-        self.walker: Walker | None = None  # with workspaces, for one walk after the other
+        self.idle: list[Walker] = []  # with workspaces, for one walk after the other; another thread takes another one
 
     def __reduce__(self) -> tuple[type[ArcWalker], tuple[Problem]]:
         """In another process: with workspaces of its own."""
         return ArcWalker, (self.problem,)
 
-    def _along(self, lines: list[Floats], limit: Limit, weights: bool) -> Walker:
+    @contextmanager
+    def _along(self, lines: list[Floats], limit: Limit, weights: bool) -> Iterator[Walker]:
         """A walker along some lines."""
-        if self.walker is None:
-            self.walker = Walker(self.problem, np.array(lines), limit, weights)
+        if self.idle:
+            walker = self.idle.pop()
+            walker.turn(np.array(lines), limit, weights)
         else:
-            self.walker.turn(np.array(lines), limit, weights)
-        return self.walker
+            walker = Walker(self.problem, np.array(lines), limit, weights)
+        yield walker
+        self.idle.append(walker)
 
     def internal(self, size: float) -> float:
         """A cost in the units of the problem."""
@@ -112,7 +118,8 @@ class ArcWalker:
         line[side], line[1 - side] = ratio, -1.0
         goal[side], goal[2] = 1.0, -self.internal(size)
         state = state.copy()
-        self._along([tidy(line), tidy(goal)], limit, False).finish(state, 0, 1)
+        with self._along([tidy(line), tidy(goal)], limit, False) as walker:
+            walker.finish(state, 0, 1)
         return state
 
     def follow(self, state: States, side: int, size: float, low: float, high: float, limit: Limit) -> Knots:
@@ -120,9 +127,9 @@ class ArcWalker:
         s, line = self.internal(size), np.zeros(3)
         line[side], line[2] = 1.0, -s
         goals = [self._across(side, ratio * s) for ratio in (low, high)]
-        walker = self._along([tidy(line), *goals], limit, True)
-        first = [steps for steps in walker.follow(state.copy(), 0, 2)]  # to where it is: the weights there
-        parts = [steps for steps in walker.follow(state.copy(), 0, 1)]
+        with self._along([tidy(line), *goals], limit, True) as walker:
+            first = [steps for steps in walker.follow(state.copy(), 0, 2)]  # to where it is: the weights there
+            parts = [steps for steps in walker.follow(state.copy(), 0, 1)]
         code = np.concatenate([steps.code for steps in parts])
         corner = np.concatenate([steps.corner for steps in parts])
         ratio = np.concatenate([[high], corner[:, 1 - side] / corner[:, side], [low]])
@@ -162,7 +169,7 @@ def _hinge_losses(rows, norm, weight, axis, beta, at, center, radius):
     for block in range(radius.size):
         pull[:], mass[:], count = 0.0, 0.0, 0
         for i in range(n):
-            short, reach = 1.0 - product(rows[i], center[block]), norm[i] * radius[block]
+            short, reach = 1.0 - dot(rows[i], center[block]), norm[i] * radius[block]
             if short > reach:
                 mass[axis[i]] += weight[i]
                 add(pull[axis[i]], weight[i], rows[i])
@@ -171,9 +178,9 @@ def _hinge_losses(rows, norm, weight, axis, beta, at, center, radius):
                 count += 1
         for k in range(at[block], at[block + 1] + 1):
             for c in range(2):
-                loss[k, c] = mass[c] - product(pull[c], beta[k])
+                loss[k, c] = mass[c] - dot(pull[c], beta[k])
             for i in near[:count]:
-                loss[k, axis[i]] += weight[i] * max(1.0 - product(rows[i], beta[k]), 0.0)
+                loss[k, axis[i]] += weight[i] * max(1.0 - dot(rows[i], beta[k]), 0.0)
     return loss
 
 

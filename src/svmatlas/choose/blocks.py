@@ -36,15 +36,6 @@ class Blocks(NamedTuple):
 
 
 @kernel_reassoc
-def product(a, b):
-    """The inner product of two vectors; its error is within that of ROUNDING, and of SAFE in strips.py."""
-    total = 0.0
-    for i in range(a.size):
-        total += a[i] * b[i]
-    return total
-
-
-@kernel_reassoc
 def add(total, factor, a):
     """Add a multiple of a vector to another one."""
     for i in range(a.size):

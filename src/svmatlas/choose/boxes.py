@@ -24,7 +24,6 @@ from __future__ import annotations
 import heapq
 import time
 from collections.abc import Iterator
-from concurrent.futures import Executor
 from contextlib import suppress
 from itertools import count
 from typing import Any, NamedTuple
@@ -33,11 +32,11 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.choose.arcs import ArcWalker
+from svmatlas.atlas.jobs import Team, make_team
 from svmatlas.choose.arrangement import Box
 from svmatlas.choose.ball import decide
 from svmatlas.choose.cells import Cell
-from svmatlas.choose.corners import Corner, Costs, Solver
+from svmatlas.choose.corners import SHORT, Corner, Costs, Solver
 from svmatlas.choose.curves import Tile
 from svmatlas.choose.division import (
     boxes_between,
@@ -53,20 +52,16 @@ from svmatlas.choose.division import (
 )
 from svmatlas.choose.folds import Folds, check_scorable
 from svmatlas.choose.judge import Judge, fold_scores
-from svmatlas.choose.overlay import MAPS_SHARE, FoldMap, Overlay, make_fold, make_judge, overlay_of
+from svmatlas.choose.overlay import MAPS_SHARE, Overlay, make_fold, make_judge, overlay_of
 from svmatlas.choose.patches import Patch, PatchSearch
 from svmatlas.choose.proof import Record
 from svmatlas.choose.scoring import Score
 from svmatlas.choose.search import Confirmed, find_best, fresh_best, make_cells, search
-from svmatlas.choose.strips import Rows
-from svmatlas.data.problem import Bounds, Problem, make_region
-from svmatlas.engine.tile import EngineError
-from svmatlas.engine.workspace import INSIDE
-from svmatlas.models.walk import Walker
+from svmatlas.choose.searched import SearchedFold
+from svmatlas.data.problem import Bounds, make_region
 from svmatlas.support.progress import scores, show
 from svmatlas.support.settings import SETTINGS
 from svmatlas.support.stopping import Limit, Stopped
-from svmatlas.support.threads import make_workers
 
 Floats = npt.NDArray[np.float64]
 
@@ -196,16 +191,11 @@ class BoxSearch:
     """The search; ``best`` never falls and ``upper`` never rises."""
 
     def __init__(
-        self, folds: list[FoldMap], judge: Judge, bounds: Bounds, pool: Executor, bar: Any, limit: Limit,
-        record: Record | None = None,
-    ) -> None:  # fmt: skip
-        self.folds, self.judge, self.bounds, self.pool, self.bar, self.record = folds, judge, bounds, pool, bar, record
-        self.solvers = [Solver(fold.holdout.problem, fold.holdout.rows[fold.first], record is not None) for fold in folds]
-        self.squares = [np.sum(solver.rows**2, axis=1) for solver in self.solvers]
-        self.rows = [
-            Rows.of(solver.rows, fold.counts[:, :-1], fold.group[:-1], fold.holdout.group_size.size)
-            for solver, fold in zip(self.solvers, folds, strict=True)
-        ]
+        self, team: Team[SearchedFold], judge: Judge, bounds: Bounds, bar: Any, limit: Limit, record: Record | None = None
+    ) -> None:
+        self.team, self.judge, self.bounds, self.bar, self.record = team, judge, bounds, bar, record
+        self.folds = [own.fold for own in team.things]
+        self.solvers = [own.solver for own in team.things]
         perfect = float(self._scores(np.array([judge.group_pos, judge.group_neg]), upper=True).mean())
         self.perfect = self.upper = perfect
         self.floor = -np.inf  # what the bound cannot fall below: cells of rankings with equal positive rows
@@ -220,11 +210,11 @@ class BoxSearch:
         self.by_score: list[tuple[float, float, int, CostBox]] = []
         with suppress(Stopped):
             self._try_usual_costs(limit)
-        problems, rays = [solver.problem for solver in self.solvers], limit.within(RAYS_SHARE * limit.left)
-        events = list(self.pool.map(_ray_events, problems, len(folds) * [rays]))
+        rays = limit.within(RAYS_SHARE * limit.left)
+        events = team.each(SearchedFold.ray_events, (), rays)
         self.is_slow = rays.expired and limit.finite and record is None
         large = self._large(events)
-        counts = [max(own.size, problem.n_points) for own, problem in zip(events, problems, strict=True)]
+        counts = [max(own.size, fold.problem.n_points) for own, fold in zip(events, team.things, strict=True)]
         squares = float(sum(n**2 for n in counts))  # every point has an event, even if there was no time to find it
         self.expected = PER_SQUARE * squares  # seconds for the maps of all folds
         sizes = np.concatenate([own * _unit(solver) for own, solver in zip(events, self.solvers, strict=True)])
@@ -235,10 +225,9 @@ class BoxSearch:
         for box in _first_boxes(self.edges, perfect):
             box.seen = self.best.score if box.holds(self.best.costs) else -np.inf
             self._push(box)
-        walkers = [ArcWalker(solver.problem) for solver in self.solvers]
         is_small = max(solver.problem.n_points for solver in self.solvers) <= SMALL
         arcs = (1.0, 1.0) if is_small or record is not None else finite_sizes(self.edges)  # a proof is of boxes
-        self.patches = PatchSearch(walkers, self.rows, judge, bounds, arcs, perfect, pool)
+        self.patches = PatchSearch(team, judge, bounds, arcs, perfect)
 
     # The queue
 
@@ -408,9 +397,9 @@ class BoxSearch:
             box.upper = min(box.upper, self.record.bound([node.corners for node in box.nodes]))
             return
         parts = []
-        for k, (rows, square) in enumerate(zip(self.rows, self.squares, strict=True)):
-            positive, negative = decide([node.corners[k] for node in box.nodes], square)
-            parts.append(rows.tally(~negative, ~positive))
+        for k, fold in enumerate(self.team.things):
+            positive, negative = decide([node.corners[k] for node in box.nodes], fold.squares)
+            parts.append(fold.rows.tally(~negative, ~positive))
         box.upper = min(box.upper, float(self._scores(np.concatenate(parts, axis=1), upper=True).mean()))
 
     def _halves(self, box: CostBox, limit: Limit) -> list[CostBox]:
@@ -434,8 +423,7 @@ class BoxSearch:
 
     def _explore(self, box: CostBox, limit: Limit) -> None:
         """Search the cells of a box. Stopped if there is no time; its bound may have fallen then."""
-        n_folds = len(self.folds)
-        tiles = list(self.pool.map(FoldMap.explore, self.folds, n_folds * [box.bounds], n_folds * [limit]))
+        tiles = self.team.each(SearchedFold.explore, (), box.bounds, limit)
         folds = self.folds
         if box.nodes:
             near = zip(self.folds, self.solvers, box.nodes[0].corners, strict=True)
@@ -483,20 +471,16 @@ class BoxSearch:
 
         return min(list(self.nodes.values()), key=distance, default=None)
 
-    def _node(self, costs: Costs, limit: Limit, near: Node | None, events: int | None = None) -> Node:
+    def _node(self, costs: Costs, limit: Limit, near: Node | None, events: int = SHORT + 1) -> Node:
         """The models at some costs; ``near`` are models nearby, some events off."""
         known = self.nodes.get(costs)
         if known is not None:
             return known
-        starts = [None] * len(self.folds) if near is None else near.corners
-        options = {} if events is None else {"events": events}
-
-        def solve(solver: Solver, start: Corner | None) -> Corner:
-            return solver.solve(costs, limit, start, **options)
-
-        corners = list(self.pool.map(solve, self.solvers, starts))
+        starts = [None] * len(self.folds) if near is None else [corner.near for corner in near.corners]
+        corners = self.team.each(SearchedFold.solve, (starts,), costs, events, limit)
         signs = [corner.value > 0 for corner in corners]
-        counts = np.concatenate([rows.tally(sign, ~sign) for rows, sign in zip(self.rows, signs, strict=True)], axis=1)
+        own = zip(self.team.things, signs, strict=True)
+        counts = np.concatenate([fold.rows.tally(sign, ~sign) for fold, sign in own], axis=1)
         self.nodes[costs] = node = Node(costs, corners, counts, self._scores(counts))
         if all(lo < cost < hi for cost, (lo, hi) in zip(costs, self.bounds, strict=True)):
             self._take(Incumbent(float(node.scores.mean()), costs, node=node))
@@ -544,17 +528,6 @@ def _first_boxes(edges: list[list[float]], upper: float) -> Iterator[CostBox]:
     yield from sorted(boxes, key=lambda box: (not box.is_finite, distance_of(box.bounds, middle)))
 
 
-def _ray_events(problem: Problem, limit: Limit) -> Floats:
-    """The costs of the events on the ray of equal costs, in units of the data; if the walk fails, those before."""
-    walker = Walker(problem, np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]]), limit)
-    found = [np.empty(0)]
-    with suppress(EngineError, ValueError, Stopped):
-        for steps in walker.follow(np.full(problem.n_points, INSIDE, dtype=np.int8), 0, 1, rough=True):
-            p, _, scale = steps.corner[: steps.code.size].T
-            found.append(p / np.maximum(scale, np.finfo(float).tiny))
-    return np.concatenate(found)
-
-
 def _unit(solver: Solver) -> float:
     """A cost of 1 in the units of the data, in the user's."""
     return float(np.ldexp(1.0, int(np.clip(-solver.problem.cost_exponent, -1000, 1000))))
@@ -579,8 +552,8 @@ def find_any_time(
     """
     check_scorable(folds, score)
     maps = [make_fold(folds, k, score, model, bounds, limit) for k in range(len(folds.splits))]
-    with make_workers(n_jobs) as pool:
-        work = BoxSearch(maps, make_judge(score, maps), bounds, pool, bar, limit, record)
+    with make_team([SearchedFold(fold, record is not None) for fold in maps], n_jobs) as team:
+        work = BoxSearch(team, make_judge(score, maps), bounds, bar, limit, record)
         work.run(limit.within(limit.left - min(LAST, LAST_SHARE * limit.left)) if limit.finite else limit, tolerance)
     if work.best.score == -np.inf:
         raise Stopped

@@ -30,6 +30,13 @@ SHORT = 128
 """Events up to which a walk is quicker than a guess."""
 
 
+class Near(NamedTuple):
+    """Where a search for a solution starts from."""
+
+    internal: Floats  # (2,) costs in the units of the problem
+    state: States  # (N,) the partition there
+
+
 class Corner(NamedTuple):
     """The solution at one pair of costs, in the units of the problem."""
 
@@ -41,6 +48,11 @@ class Corner(NamedTuple):
     gap: float  # duality gap
     value: Floats  # (n,) decision values of the held-out rows; 0 if they are rounding errors
     share: Floats | None = None  # (rows,) dual variables of the user's rows as shares of their bounds, for a proof
+
+    @property
+    def near(self) -> Near:
+        """What solutions nearby are found from."""
+        return Near(self.internal, self.state)
 
     def events_to(self, other: Corner) -> int:
         """Number of points that are in another set there: no walk between the two has fewer events."""
@@ -60,7 +72,7 @@ class Solver:
         self.sizes = np.abs(rows)
         self.region = make_region(check_bounds(None), problem.cost_exponent)
 
-    def solve(self, costs: Costs, limit: Limit, near: Corner | None = None, events: int = SHORT + 1) -> Corner:
+    def solve(self, costs: Costs, limit: Limit, near: Near | Corner | None = None, events: int = SHORT + 1) -> Corner:
         """The solution at some costs; ``near`` is a solution nearby, some ``events`` off."""
         c = self.problem.homogeneous(np.array([costs[0]]), np.array([costs[1]]))
         if near is not None:
@@ -90,7 +102,7 @@ class Solver:
         state = np.where((fit.alpha >= data.weight * c[data.axis] / c[L]) & (score < 1.0), INSIDE, state).astype(np.int8)
         return self._make_corner(costs, c, state, fit.coef, fit.gap, None)
 
-    def _guess(self, near: Corner, c: Floats, limit: Limit) -> States | None:
+    def _guess(self, near: Near | Corner, c: Floats, limit: Limit) -> States | None:
         """The partition at costs (3,) if a guess is certainly right."""
         state = guess(self.problem.data, c, limit)
         if state is None:
@@ -98,7 +110,7 @@ class Solver:
         line = line_between(np.append(near.internal, 1.0), c)
         return state if Walker(self.problem, np.array([line, line_across(line, c)]), limit).holds(state, 0, 1) else None
 
-    def _walk(self, near: Corner, c: Floats, limit: Limit) -> States | None:
+    def _walk(self, near: Near | Corner, c: Floats, limit: Limit) -> States | None:
         """The partition at the end of a walk; None if it did not get there, as where the start is a tie."""
         line, state = line_between(np.append(near.internal, 1.0), c), near.state.copy()
         try:

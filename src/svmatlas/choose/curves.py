@@ -26,10 +26,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from svmatlas.choose.blocks import add
 from svmatlas.data.problem import Bounds, Problem, make_region, make_tile
 from svmatlas.engine.arena import before_in
 from svmatlas.engine.clipping import CLOSED
 from svmatlas.engine.compiled import entry, kernel
+from svmatlas.engine.facet import dot
 from svmatlas.engine.names import mix
 from svmatlas.engine.tile import Facets
 from svmatlas.engine.workspace import CUT, Region
@@ -45,8 +47,14 @@ ZERO = 2.0**-33
 Lengths are taken with all columns scaled to the same size: a column of numbers around 1e9 has small weights, and would hide
 the scores that the other columns make."""
 
-CHUNK = 4096
-"""Vertices whose scores are computed at once."""
+NEARLY = 2.0**-20
+"""What is added to the radius of a ball of weights of length 1 (1e-6): rounding, some 1e-13, of its square, and ZERO."""
+
+LEAST = 2.0**-900
+"""Least square of the length of weights that can be scaled to length 1 without loss."""
+
+CHUNK = 1024
+"""Vertices whose scores are computed at once: these stay in the cache of a core."""
 
 
 class Curves(NamedTuple):
@@ -99,15 +107,18 @@ class Collector:
         """The curves in a tile; none if it was not finished."""
         if facets.outcome != CLOSED:
             return None
-        region, rows = make_tile(tile, self.problem.cost_exponent, self.region), self.rows
-        vertices, beta, corners = facets.corner, facets.beta * self.column_size, facets.vertex
-        positive = _positive_bits(rows, beta)
-        count, *arrays = _segments(vertices, facets.at, corners, facets.code, facets.key, _lines(region), beta, positive, rows)
+        region = make_tile(tile, self.problem.cost_exponent, self.region)
+        vertices, beta, corners = facets.corner, facets.beta, facets.vertex
+        if np.any(self.column_size != 1.0):
+            beta = beta * self.column_size
+        which = _undecided(self.rows, vertices, beta)
+        rows, lines = self.rows[which], _lines(region)
+        positive, polygons = _positive_bits(rows, beta), (facets.at, corners, facets.code, facets.key)
+        count, *arrays = _segments(vertices, *polygons, lines, beta, positive, rows, which)
         begin, end = (array[:count] for array in arrays[:2])
         kept = np.any(begin != end, axis=1) & ((begin[:, 2] > 0) | (end[:, 2] > 0))
         begin, end, point, line, names, sides = (array[:count][kept] for array in arrays)
-        edges = [_edges_of(facets, vertices, beta, corners, CUT + j) for j in range(len(region.sides))]
-        return Tile(begin, end, point, line, names, sides, tile, edges)
+        return Tile(begin, end, point, line, names, sides, tile, _edges_on_sides(facets, beta, len(region.sides)))
 
     def finish(self, undone: list[Bounds]) -> Curves:
         """All curves in the user's units.
@@ -136,9 +147,10 @@ class Collector:
 
 
 def _column_sizes(rows: Floats) -> Floats:
-    """The power of two nearest to the root mean square of each column; 1 for a column of zeros."""
+    """The power of two nearest to the root mean square of each column, 1 for a column of zeros; relative to the largest."""
     size = np.sqrt(np.mean(rows**2, axis=0)) if len(rows) else np.zeros(rows.shape[1])
     power: Floats = np.exp2(np.rint(np.log2(np.where(size > 0, size, 1.0))))
+    power /= power.max(initial=np.finfo(float).tiny)
     return power
 
 
@@ -148,11 +160,12 @@ def _lines(region: Region) -> Bits:
     return np.array([int.from_bytes(digest, "little") for digest in digests], dtype=np.uint64)
 
 
-def _edges_of(facets: Facets, vertices: Floats, beta: Floats, corners: Int32, name: int) -> Edges:
-    """The edges of facets on the side of a tile with a name."""
-    place = np.flatnonzero(facets.code == -1 - name)
-    ends = np.column_stack([corners[before_in(place, facets.at)], corners[place]])
-    return Edges(vertices[ends], beta[ends])
+def _edges_on_sides(facets: Facets, beta: Floats, n_sides: int) -> list[Edges]:
+    """The edges of facets on each side of a tile."""
+    place = np.flatnonzero(facets.code <= -1 - CUT)
+    ends = np.column_stack([facets.vertex[before_in(place, facets.at)], facets.vertex[place]])
+    side = -1 - CUT - facets.code[place]
+    return [Edges(facets.corner[own], beta[own]) for own in (ends[side == j] for j in range(n_sides))]
 
 
 def _shores(done: list[Bounds], undone: list[Bounds], bounds: Bounds) -> list[tuple[int, int]]:
@@ -196,6 +209,39 @@ def _join(begin: Floats, end: Floats, names: Bits) -> None:
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Signs and segments
+
+
+def _undecided(rows: Floats, vertices: Floats, beta: Floats) -> Ints:
+    """Rows that may have curves in a tile. The scores of the others have the same sign at all of its vertices.
+
+    Weights, scaled to length 1, lie in a ball with center m and radius R: |z.u - z.m| <= |z| R. Where they are zero, but for
+    infinity, nothing is known.
+    """
+    center, radius = _ball_of_directions(vertices, beta)
+    value, length = rows @ center, np.linalg.norm(rows, axis=1)
+    return np.flatnonzero(~(np.abs(value) > (radius + NEARLY) * length))
+
+
+@entry
+def _ball_of_directions(vertices, beta):
+    """Center and radius of a ball that holds all weights, scaled to length 1. A radius of 2 says nothing."""
+    center, scale, radius = np.zeros(beta.shape[1]), np.zeros(beta.shape[0]), 0.0
+    for v in range(beta.shape[0]):
+        square = dot(beta[v], beta[v])
+        if LEAST < square < np.inf:
+            scale[v] = 1.0 / np.sqrt(square)
+        elif vertices[v, 2] > 0.0:
+            return np.zeros_like(center), 2.0
+        add(center, scale[v], beta[v])
+    length = np.sqrt(dot(center, center))
+    if length == 0.0:
+        return center, 2.0
+    for i in range(center.size):
+        center[i] /= length
+    for v in range(beta.shape[0]):  # |u - m|^2 = 2 - 2 u.m
+        if scale[v] > 0.0:
+            radius = max(radius, 2.0 - 2.0 * scale[v] * dot(beta[v], center))
+    return center, np.sqrt(radius)
 
 
 def _positive_bits(rows: Floats, beta: Floats) -> Bits:
@@ -262,23 +308,36 @@ def _name(code, key, lines, j):
     return mix(key ^ lines[side]) ^ mix(np.uint64(j + 1)), side
 
 
+@kernel
+def _mixed(vertices, at, corners, f, positive, word, is_finite):
+    """Which rows have both signs at the corners of facet f. At infinity all scores, times l, are zero, and tell nothing."""
+    some, all_ = np.uint64(0), ~np.uint64(0)
+    for k in range(at[f], at[f + 1]):
+        if is_finite or vertices[corners[k], 2] > 0.0:
+            some |= positive[corners[k], word]
+            all_ &= positive[corners[k], word]
+    return some & ~all_
+
+
 @entry
-def _segments(vertices, at, corners, code, key, lines, beta, positive, rows):
-    """Segments of all curves in all facets: their number; arrays, with room, of begins, ends, points, lines, names, sides."""
+def _segments(vertices, at, corners, code, key, lines, beta, positive, rows, which):
+    """Segments of all curves in all facets: their number; arrays, with room, of begins, ends, points, lines, names, sides.
+
+    ``which`` are the numbers of the rows.
+    """
     begin, end, point = np.empty((1024, 3)), np.empty((1024, 3)), np.empty(1024, np.int32)
     line, names, sides = np.zeros(1024, np.uint64), np.zeros((1024, 2), np.uint64), np.zeros((1024, 2), np.int8)
-    count = 0
+    count, is_finite = 0, np.all(vertices[:, 2] > 0.0)
     first, first_name, first_side = np.empty(3), np.uint64(0), -1
     for f in range(at.size - 1):
         for word in range(positive.shape[1]):
-            some, all_ = np.uint64(0), ~np.uint64(0)
-            for k in range(at[f], at[f + 1]):
-                if vertices[corners[k], 2] > 0.0:  # at infinity all scores, times l, are zero, and tell nothing
-                    some |= positive[corners[k], word]
-                    all_ &= positive[corners[k], word]
-            mixed, j = some & ~all_, 64 * word
+            mixed, j = _mixed(vertices, at, corners, f, positive, word, is_finite), 64 * word
             while mixed != np.uint64(0):
+                while mixed & np.uint64(255) == np.uint64(0):
+                    mixed >>= np.uint64(8)
+                    j += 8
                 if mixed & np.uint64(1):
+                    point_of_row = which[j]
                     # From each crossing into the positive corners to the next crossing out of them.
                     a, opened, wrapped = corners[at[f + 1] - 1], False, -1
                     for k in range(at[f], at[f + 1]):
@@ -286,7 +345,7 @@ def _segments(vertices, at, corners, code, key, lines, beta, positive, rows):
                         up, down = _is_positive(positive, b, j), _is_positive(positive, a, j)
                         if up and not down:
                             _crossing(vertices, beta, positive, rows, j, a, b, first)
-                            first_name, first_side = _name(code[k], key[f], lines, j)
+                            first_name, first_side = _name(code[k], key[f], lines, point_of_row)
                             opened = True
                         elif down and not up:
                             if count == point.size:
@@ -297,13 +356,13 @@ def _segments(vertices, at, corners, code, key, lines, beta, positive, rows):
                                 names = np.concatenate((names, np.empty_like(names)))
                                 sides = np.concatenate((sides, np.empty_like(sides)))
                             _crossing(vertices, beta, positive, rows, j, a, b, end[count])
-                            names[count, 1], sides[count, 1] = _name(code[k], key[f], lines, j)
+                            names[count, 1], sides[count, 1] = _name(code[k], key[f], lines, point_of_row)
                             if opened:
                                 _begin(begin, names, sides, count, first, first_name, first_side)
                                 opened = False
                             else:
                                 wrapped = count
-                            point[count], line[count] = j, mix(key[f]) ^ mix(np.uint64(j + 1))
+                            point[count], line[count] = point_of_row, mix(key[f]) ^ mix(np.uint64(point_of_row + 1))
                             count += 1
                         a = b
                     if wrapped >= 0:

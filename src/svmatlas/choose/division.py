@@ -97,3 +97,14 @@ def distance_of(box: Bounds, middle: list[float]) -> float:
     """How far a box is from the middle, in logarithms; the others by their ends that are costs."""
     ends = [[cost for cost in bound if 0 < cost < np.inf] for bound in box]
     return float(sum(np.mean(np.log(np.divide(end, m))) ** 2 for end, m in zip(ends, middle, strict=True) if end))
+
+
+def outside(tile: Bounds, box: Bounds) -> list[Bounds]:
+    """The parts of a tile outside of a box."""
+    inner = [(max(lo, a), min(hi, b)) for (lo, hi), (a, b) in zip(tile, box, strict=True)]
+    if any(not a < b for a, b in inner):
+        return [tile]
+    (lo, hi), (a, b) = tile[0], inner[0]
+    (low, high), (c, d) = tile[1], inner[1]
+    parts = [((lo, a), tile[1]), ((b, hi), tile[1]), ((a, b), (low, c)), ((a, b), (d, high))]
+    return [part for part in parts if all(u < v for u, v in part)]

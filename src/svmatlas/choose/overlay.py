@@ -17,11 +17,12 @@ import numpy.typing as npt
 
 from svmatlas.atlas.explore import first_state
 from svmatlas.atlas.jobs import survey_elsewhere
-from svmatlas.atlas.survey import Surveyor, outside
+from svmatlas.atlas.survey import Surveyor
 from svmatlas.choose.arrangement import Box
 from svmatlas.choose.cells import Cell
 from svmatlas.choose.corners import Corner, Solver
 from svmatlas.choose.curves import ZERO, Collector, Curves, Tile
+from svmatlas.choose.division import outside
 from svmatlas.choose.folds import Folds, check_scorable
 from svmatlas.choose.judge import EQUAL, Judge, fold_scores
 from svmatlas.choose.scoring import Amounts, RowGains, Score, average_precision, make_table, roc_auc

@@ -12,16 +12,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from concurrent.futures import Executor
 from itertools import count, groupby
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.choose.arcs import ArcWalker, Knots
+from svmatlas.atlas.jobs import Team
+from svmatlas.choose.arcs import Knots
 from svmatlas.choose.judge import Judge
-from svmatlas.choose.strips import Kept, Possible, Profile, Rows, crossings, possible_counts, score_profile, upper_profile
+from svmatlas.choose.searched import Half, SearchedFold, Stretch
+from svmatlas.choose.strips import Crossings, Kept, Possible, Profile, Rows, score_profile, upper_profile
 from svmatlas.data.problem import Bounds
 from svmatlas.engine.tile import EngineError
 from svmatlas.engine.workspace import INSIDE
@@ -30,15 +31,6 @@ from svmatlas.support.stopping import Limit, Stopped
 Floats = npt.NDArray[np.float64]
 States = npt.NDArray[np.int8]
 Costs = tuple[float, float]
-
-CELLS = 8
-"""Patches are cut at so many ratios per decade, ..."""
-
-DECADES = 6
-"""...for so many decades below 1."""
-
-COARSE, FINE = 2, 10
-"""Rows are looked at between ratios of which there are 2^COARSE per decade at first, then 2^FINE at most."""
 
 NARROW = 2.0**-26
 """Relative width (1e-8) of a stretch of an arc below which its score is not trusted: rounding may have made it."""
@@ -84,11 +76,9 @@ class PatchSearch:
     """The open patches of both sides; ``sizes`` is the range of sizes with arcs."""
 
     def __init__(
-        self, walkers: list[ArcWalker], rows: list[Rows], judge: Judge, bounds: Bounds, sizes: tuple[float, float],
-        perfect: float, pool: Executor,
-    ) -> None:  # fmt: skip
-        self.walkers, self.rows, self.judge, self.bounds, self.pool, self.perfect = walkers, rows, judge, bounds, pool, perfect
-        self.units = [walker.internal(1.0) for walker in walkers]
+        self, team: Team[SearchedFold], judge: Judge, bounds: Bounds, sizes: tuple[float, float], perfect: float
+    ) -> None:
+        self.team, self.judge, self.bounds, self.perfect = team, judge, bounds, perfect
         self.sizes = [_within(sizes, bounds[side]) for side in range(2)]
         self.floor = [perfect, perfect]  # bound below the smallest arc, of each side
         self.waiting: list[int] = [side for side in range(2) if self.sizes[side][0] < self.sizes[side][1]]
@@ -184,56 +174,50 @@ class PatchSearch:
         """The smallest and the largest arc of a side, and the patch between them."""
         first, last = self.sizes[side]
         low, high = self._ratios(side, first, last)
-        start = [np.full(walker.problem.n_points, INSIDE, dtype=np.int8) for walker in self.walkers]
-        lower = self._arcs(side, first, low, high, start, limit)
-        upper = self._arcs(side, last, low, high, [knots.state for knots in lower], limit)
-        profiles = [self._score(arcs, self.rows) for arcs in (lower, upper)]
+        folds, arcs, profiles = self.team.things, [], []
+        states = [np.full(fold.problem.n_points, INSIDE, dtype=np.int8) for fold in folds]
+        for size in (first, last):
+            found = self.team.each(SearchedFold.follow, (states,), Stretch(side, size, low, high), limit)
+            arcs.append([knots for knots, _ in found])
+            states = [knots.state for knots in arcs[-1]]
+            profiles.append(self._score(arcs[-1], [own for _, own in found]))
+        lower, upper = arcs
         calm = all(knots.code.size == 0 and np.all(knots.state == INSIDE) for knots in lower)
         self.floor[side] = float(profiles[0].value.max()) if calm else self.perfect
         self._table = None
-        rows = [Kept(np.arange(own.length.size, dtype=np.int32), own.right) for own in self.rows]
+        rows = [Kept(np.arange(own.length.size, dtype=np.int32), own.right) for own in (fold.rows for fold in folds)]
         self._push(Patch(side, (first, last), (low, high), self.perfect, 0, (lower, upper), rows))
         return [o for s, p in zip((first, last), profiles, strict=True) for o in self._offers(side, s, p, best)]
 
     def _halve(self, patch: Patch, best: float, limit: Limit) -> list[Offer]:
         (first, last), (low, high), (lower, upper) = patch.size, patch.ratio, patch.arcs
         middle = float(np.sqrt(first * last))
-        arcs = self._arcs(patch.side, middle, low, high, [knots.state for knots in lower], limit)
-        rows = [own.some(kept) for own, kept in zip(self.rows, patch.rows, strict=True)]
-        for size, pair in (((first, middle), (lower, arcs)), ((middle, last), (arcs, upper))):
-            self._cut(patch, size, pair, rows, best)
-        return self._offers(patch.side, middle, self._score(arcs, rows), best)
+        sizes = (first, middle), (middle, last)
+        halves, arc = [self._half(patch, size) for size in sizes], Stretch(patch.side, middle, low, high)
+        found = self.team.each(SearchedFold.halve, (lower, upper, patch.rows), arc, halves, limit)
+        arcs = [own.knots for own in found]
+        for k, (size, half, pair) in enumerate(zip(sizes, halves, ((lower, arcs), (arcs, upper)), strict=True)):
+            if half is not None:
+                parts = [part for own in found if (part := own.possible[k]) is not None]
+                self._cut(patch, size, half, pair, parts, best)
+        return self._offers(patch.side, middle, self._score(arcs, [own.crossings for own in found]), best)
 
-    def _arcs(
-        self, side: int, size: float, low: float, high: float, states: list[npt.NDArray[np.int8]], limit: Limit
-    ) -> list[Knots]:
-        """An arc of all folds, from partitions on the ray of its highest ratio."""
-
-        def follow(walker: ArcWalker, state: States) -> Knots:
-            return walker.follow(walker.climb(state, side, high, size, limit), side, size, low, high, limit)
-
-        return list(self.pool.map(follow, self.walkers, states))
-
-    def _score(self, arcs: list[Knots], rows: list[Rows]) -> Profile:
+    def _score(self, arcs: list[Knots], found: list[Crossings]) -> Profile:
         """The exact scores on an arc."""
-        found = list(self.pool.map(crossings, arcs, rows))
         return score_profile(found, arcs[0].ratio[0], arcs[0].ratio[-1], self.judge)
 
-    def _cut(
-        self, patch: Patch, size: tuple[float, float], arcs: tuple[list[Knots], list[Knots]], rows: list[Rows], best: float
-    ) -> None:
-        """Bound what is between two arcs, and cut it into patches with high and with lower bounds; others are dropped."""
+    def _half(self, patch: Patch, size: tuple[float, float]) -> Half | None:
+        """The half of a patch between two sizes, if the region has any of it."""
         low, high = self._ratios(patch.side, *size)
         low, high = max(low, patch.ratio[0]), min(high, patch.ratio[1])
-        if not low < high:
-            return
-        below, above = ([knots.piece(low, high) for knots in one] for one in arcs)
-        more, edges, side = _grid(low, high, patch.level), _edges(low, high), patch.side
+        return Half(low, high, patch.level) if low < high else None
 
-        def count_possible(lower: Knots, upper: Knots, unit: float, rows: Rows) -> Possible:
-            return possible_counts(lower, upper, more, edges, side, unit, rows)
-
-        parts = list(self.pool.map(count_possible, below, above, self.units, rows))
+    def _cut(
+        self, patch: Patch, size: tuple[float, float], half: Half, arcs: tuple[list[Knots], list[Knots]],
+        parts: list[Possible], best: float,
+    ) -> None:  # fmt: skip
+        """Bound a half of a patch, and cut it into patches with high and with lower bounds; others are dropped."""
+        edges = half.edges
         value = _highest(upper_profile(parts, self.judge), edges)
         value = np.minimum(value, patch.upper)
         kind = np.where(value < best - self.judge.equal, 0, np.where(value <= (best + patch.upper) / 2, 1, 2))
@@ -241,10 +225,10 @@ class PatchSearch:
             cells = list(group)
             ratio, upper = (float(edges[cells[0]]), float(edges[cells[-1] + 1])), float(value[cells].max())
             if which != 0:
-                pair = [k.piece(*ratio) for k in below], [k.piece(*ratio) for k in above]
-                known = zip(patch.rows, rows, parts, strict=True)
-                kept = [_undecided(before, own, part.sure[cells]) for before, own, part in known]
-                self._push(Patch(patch.side, size, ratio, upper, patch.level + 1, pair, kept))
+                below, above = ([knots.piece(*ratio) for knots in one] for one in arcs)
+                known = zip(patch.rows, self.team.things, parts, strict=True)
+                kept = [_undecided(before, fold.rows, part.sure[cells]) for before, fold, part in known]
+                self._push(Patch(patch.side, size, ratio, upper, patch.level + 1, (below, above), kept))
 
     def _push(self, patch: Patch) -> None:
         self.n_bytes += patch.n_bytes
@@ -276,20 +260,6 @@ def _within(sizes: tuple[float, float], bound: tuple[float, float]) -> tuple[flo
     return first, max(first, min(sizes[1], bound[1]))
 
 
-def _grid(low: float, high: float, level: int) -> Floats:
-    """Ratios between which rows are looked at, more of them on each level: events may be far apart."""
-    per_decade = 2.0 ** min(COARSE + level, FINE)
-    lowest = max(low, high * 10.0**-DECADES)
-    inner: Floats = np.geomspace(lowest, high, 2 + int(per_decade * np.log10(high / lowest)))[1:-1]
-    return inner
-
-
-def _edges(low: float, high: float) -> Floats:
-    """Round ratios, and the two ends."""
-    inner = [10.0 ** (-k / CELLS) for k in range(CELLS * DECADES, 0, -1)]
-    return np.array([low, *(ratio for ratio in inner if low < ratio < high), high])
-
-
 def _highest(profile: Profile, edges: Floats) -> Floats:
     """The highest values between two edges each."""
     begin = np.clip(np.searchsorted(profile.ratio, edges[:-1], side="right") - 1, 0, profile.value.size - 1)
@@ -298,6 +268,6 @@ def _highest(profile: Profile, edges: Floats) -> Floats:
 
 
 def _undecided(kept: Kept, rows: Rows, sure: npt.NDArray[np.int8]) -> Kept:
-    """The rows of a fold that may change in some cells."""
+    """The rows of a fold, of which some were kept, that may change in some cells."""
     positive, negative = np.all(sure == 1, axis=0), np.all(sure == -1, axis=0)
-    return Kept(kept.numbers[~(positive | negative)], kept.right + rows.tally(positive, negative))
+    return Kept(kept.numbers[~(positive | negative)], kept.right + rows.some(kept).tally(positive, negative))

@@ -38,10 +38,11 @@ import numpy as np
 import numpy.typing as npt
 
 from svmatlas.choose.arcs import Knots
-from svmatlas.choose.blocks import highest, make_blocks, product, starts_in_cells, starts_of
+from svmatlas.choose.blocks import highest, make_blocks, starts_in_cells, starts_of
 from svmatlas.choose.curves import ZERO
 from svmatlas.choose.judge import Judge, fold_scores, scores_of_steps
 from svmatlas.engine.compiled import entry, kernel
+from svmatlas.engine.facet import dot
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -176,7 +177,7 @@ def _count_possible(
         begin, last = at[block], at[block + 1]
         base[:] = 0
         for j in range(length.size):
-            one, two, square = product(low[block], z[j]), product(high[block], z[j]), length[j] ** 2
+            one, two, square = dot(low[block], z[j]), dot(high[block], z[j]), length[j] ** 2
             off, other = length[j] * low_off[block], length[j] * high_off[block]
             sure = _surely_in_block(one, two, off, other, square, most[block], least[block])
             if sure != 2:
@@ -184,9 +185,9 @@ def _count_possible(
                 _add(base, sure, group[j], n_pos[j], n_neg[j])
                 continue
             sign = 1 if one > 0.0 else -1
-            a, b = SAFE * sign * product(first[begin], z[j]), SAFE * sign * product(second[begin], z[j])
+            a, b = SAFE * sign * dot(first[begin], z[j]), SAFE * sign * dot(second[begin], z[j])
             for k in range(begin, last):
-                c, d = SAFE * sign * product(first[k + 1], z[j]), SAFE * sign * product(second[k + 1], z[j])
+                c, d = SAFE * sign * dot(first[k + 1], z[j]), SAFE * sign * dot(second[k + 1], z[j])
                 off = length[j] * max(slack[k], slack[k + 1])
                 is_sure = _is_sure(a - off, b - off, c - off, d - off, square, corner[k], corner[k + 1], middle[k], end[k])
                 _note_sure(known, cell[k], j, sign if is_sure else 0)
@@ -329,7 +330,7 @@ def _changes(beta, z, length, at, center, off):
     found = [0]
     for block in range(off.size):
         for j in range(length.size):
-            if abs(product(center[block], z[j])) > length[j] * off[block]:
+            if abs(dot(center[block], z[j])) > length[j] * off[block]:
                 continue
             before = _is_positive(beta, z, at[block], j)
             for k in range(at[block], at[block + 1]):

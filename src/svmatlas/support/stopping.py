@@ -13,7 +13,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -58,9 +58,9 @@ class Limit:
         self.note = note or _Note()
         self.answered = False  # has Ctrl-C been answered, by a result?
 
-    def __reduce__(self) -> tuple[type[Limit], tuple[float]]:
-        """In another process, with a clock of its own: the seconds that are left."""
-        return Limit, (self.left,)
+    def __reduce__(self) -> tuple[Callable[[float], Limit], tuple[float]]:
+        """In another process, with a clock of its own: the time of day, as it may have to wait for its turn."""
+        return _until, (time.time() + self.left,)
 
     @property
     def interrupted(self) -> bool:
@@ -92,6 +92,11 @@ class Limit:
         part = Limit(seconds, self.note)
         part.deadline = min(part.deadline, self.deadline)
         return part
+
+
+def _until(time_of_day: float) -> Limit:
+    """A limit from another process."""
+    return Limit(time_of_day - time.time())
 
 
 NEVER = Limit()

@@ -1,15 +1,15 @@
-"""Pools of threads: the kernels release the GIL. And the workers of joblib."""
+"""Pools of threads: the kernels release the GIL. And the number of workers of joblib."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from joblib.parallel import SequentialBackend, ThreadingBackend, get_active_backend
 from threadpoolctl import ThreadpoolController  # which scikit-learn brings along
 
@@ -38,39 +38,12 @@ def make_pool(n_jobs: int) -> Iterator[Executor]:
         yield pool
 
 
-class _Joblib(Executor):
-    """The workers of the joblib backend that the user has set: processes, a cluster, or what he has made himself."""
-
-    def __init__(self, workers: Parallel) -> None:
-        self.workers = workers
-
-    def map(
-        self, fn: Callable[..., T], *iterables: Iterable[Any], timeout: float | None = None, chunksize: int = 1
-    ) -> Iterator[T]:
-        """What a function makes of some arguments, in order."""
-        return iter(self.workers(delayed(fn)(*arguments) for arguments in zip(*iterables, strict=True)))
-
-
-@contextmanager
-def make_workers(n_jobs: int | None) -> Iterator[Executor]:
-    """So many workers of the backend of ``joblib.parallel_config``: threads of our own, if the user has set none or threads.
-
-    If he does not say how many it is the number that is set there, one by default.
-    """
-    if uses_threads():
-        with limit_blas(), make_pool(count_workers(n_jobs)) as pool:
-            yield pool
-        return
-    with limit_blas(), Parallel(n_jobs=_asked(n_jobs)) as workers:
-        yield _Joblib(workers)
-
-
 def count_workers(n_jobs: int | None) -> int:
     """How many there are."""
-    return int(effective_n_jobs(_asked(n_jobs)))
+    return int(effective_n_jobs(asked_workers(n_jobs)))
 
 
-def _asked(n_jobs: int | None) -> int:
+def asked_workers(n_jobs: int | None) -> int:
     """What the user asks for, here or in ``joblib.parallel_config``; all workers of a backend that has no number."""
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0")
