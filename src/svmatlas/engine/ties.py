@@ -21,7 +21,7 @@ from svmatlas.engine.mesh import Split
 from svmatlas.engine.predicates import NO_CODE, cross_dd, cross_entry_dd
 from svmatlas.engine.refinement import dot_dd, refine
 from svmatlas.engine.scores import score_all, weights_at
-from svmatlas.engine.tie_test import THIN, measure_corners
+from svmatlas.engine.tie_test import is_near_margin, measure_corners
 from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, P, Q, Region, make_space, make_task
 
 Floats = npt.NDArray[np.float64]
@@ -109,12 +109,12 @@ def _is_tied(task, i, v, jitter, precise):
 @kernel
 def _find_tied(task, v, jitter, truth):
     """Put the points that are tied in the piece in hand into M; False if double-double does not tell."""
-    score, state, ready = task.lines.at_corner, task.state, False
+    state, ready = task.state, False
     weights_at(task, v[0], v[1], v[2])
     length = length_of(task.maps.weights)
-    score_all(task, score)
+    score_all(task, task.lines.at_corner)
     for i in range(state.size):
-        if state[i] == MARGIN or abs(score[i] - v[2]) > THIN * (task.data.norm[i] * length + v[2]):
+        if state[i] == MARGIN or not is_near_margin(task, i, v, length):
             continue
         ready = ready or _remove_jitter(task)
         if not ready:
@@ -248,7 +248,7 @@ def _corners_with_less(task, less, vertices, corner, first, out):
 
 
 @entry_noalloc
-def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at, corner, code, short):
+def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at, corner, edges, edge_code, short):
     """Leave of the short edges of some pieces those without length."""
     task = make_task(data, region, space)
     moves, old, new, jitter = states.shape[1], task.lines.ends, task.lines.ends_less, 0.0
@@ -259,7 +259,7 @@ def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at
         first, n = at[pieces[f]], at[pieces[f] + 1] - at[pieces[f]]
         task.polygon.n_corners = n
         for j in range(n):
-            task.edges.code[j] = code[first + j]
+            task.edges.code[j] = edge_code[edges[first + j]]
         known = _refine_with_derivatives(task)
         if known:
             _corners_with_less(task, 0.0, vertices, corner, first, old)
@@ -269,12 +269,12 @@ def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at
                 short[first + j] = known and _has_no_length(old, new, j - 1 if j > 0 else n - 1, j, NOTHING * jitter)
 
 
-def find_collapsed(data: Data, region: Region, split: Split, pieces: Ints, code: npt.NDArray[np.int32], short: Bools) -> None:
+def find_collapsed(data: Data, region: Region, split: Split, pieces: Ints, short: Bools) -> None:
     """Leave of some short edges, marked by their places in the split mesh, those of some pieces that have no length."""
     mesh = split.mesh
     _find_all_collapsed(
         data, region, make_space(data, region, closing=False), drift_of(data, 1), pieces, split.states(pieces),
-        mesh.vertices, mesh.facet_at, mesh.facet_vertices, code, short,
+        mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, mesh.edge_code, short,
     )  # fmt: skip
 
 
