@@ -420,7 +420,7 @@ def _look_at_all(data: Data, region: Region, words: Words, split: Split, pieces:
     """What some pieces are without jitter."""
 
     def look(part: Ints) -> tuple[Words, Ints, Int32]:
-        states, truth = find_tied(data, region, split, part)
+        states, truth, _ = find_tied(data, region, split, part)
         key = keys_of_states(truth, words)
         first, _ = number_names(key)  # the others of a facet have no points of their own to tell
         piece, point = np.nonzero(states[first] != truth[first])
