@@ -640,7 +640,7 @@ def _lay_out(vertices, at, beyond, event, twin, vertex, place, around):
                 event[k] = beyond[k]
             elif twin[k] > k:
                 event[twin[k]] = event[k]
-        for k in range(at[f], at[f + 1]):
+        for k in range(at[f] + 1, at[f + 1]):
             first = k if event[k] >= event[first] and _is_greater_from(event, at[f], at[f + 1], k, first) else first
         for k in range(at[f], at[f + 1]):
             old = k - at[f] + first - (at[f + 1] - at[f] if k - at[f] + first >= at[f + 1] else 0)

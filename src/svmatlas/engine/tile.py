@@ -62,7 +62,7 @@ from svmatlas.support.stopping import NEVER, Limit, Pace, Stopped
 SPARE = 1.25
 """Room for a tile, as a multiple of what the largest before it needed."""
 
-FIRST_CHUNK, CHUNK = 2**2, 2**13
+FIRST_CHUNK, CHUNK = 2**4, 2**13
 """Facets closed before the first look at the clock, and at most between two of them."""
 
 
