@@ -115,6 +115,15 @@ def unscaled(n=40, seed=13):
     return np.hstack(columns), (rng.random(n) < 0.3).astype(int)
 
 
+def few_huge_values(n=60, seed=1):
+    """Three-valued columns beside counts of which few are huge: standardised, ones beside 7e8 move scores by 1e-13."""
+    rng = np.random.default_rng(seed)
+    X, huge = np.column_stack([np.zeros((n, 2)), rng.integers(0, 3, size=(n, 4)) / 2]), rng.choice(n, 5, replace=False)
+    X[:, 0] = rng.integers(0, 14, n) * (rng.random(n) < 0.5)
+    X[huge, 0], X[huge[:3], 1], X[rng.integers(n), 1] = rng.integers(5000, 43000, 5), 1.0, 693375640.0
+    return X, (X[:, 2:].sum(axis=1) + 0.7 * rng.normal(size=n) > 2.2).astype(int)
+
+
 def one_positive():
     return gaussian(1, 29, 3, 0.0)
 

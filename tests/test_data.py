@@ -332,3 +332,11 @@ def test_a_column_that_is_no_number_is_named_with_what_to_do():
     with pytest.raises(ValueError, match="contains NaN") as caught:
         svmatlas.explore([[1.0], [np.nan]], [0, 1])
     assert "column" not in str(caught.value)
+
+
+def test_ties_that_only_the_jitter_splits_come_with_a_warning_and_its_remedy_helps():
+    X, y = cases.few_huge_values()
+    with pytest.warns(svmatlas.AccuracyWarning, match="so nearly tied.*few values are huge"):
+        svmatlas.explore(X, y, standardize=True)
+    one, other = (svmatlas.explore(np.log1p(X), y, standardize=True, random_state=seed) for seed in (0, 1))
+    facts.assert_same(one, other)

@@ -162,14 +162,14 @@ def check_memory(surveyor: Surveyor, n_jobs: int, limit: Limit) -> None:
     """Refuse to explore, before that begins, if the facets that can be found in time surely need too much memory.
 
     This is known as soon as those of a part of the region do. So the ray that tells how many tiles there are is followed for
-    a while, then longer, and each time some tiles are looked into.
+    a while, then longer, and each time some tiles are looked into. The system is asked for its memory if there are many.
     """
-    available = available_memory()
     seconds = min(LOOK, SAMPLE_SHARE * limit.left)
-    while BYTES * n_jobs * limit.left > FASTEST * available:
+    while True:
         grid = surveyor.grid(limit, seconds)
         n = len(grid[0]) * len(grid[1])
-        if n > FEW_TILES and PLENTY * n * BYTES > available:
+        available = available_memory() if n > FEW_TILES else np.inf
+        if min(PLENTY * n, n_jobs * limit.left / FASTEST) * BYTES > available:
             _look_into(surveyor, grid, n_jobs, limit, available)
         if surveyor.all_cut or limit.finite:
             return

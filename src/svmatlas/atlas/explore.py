@@ -17,10 +17,13 @@ from svmatlas.atlas.storing import Task, explore_into
 from svmatlas.atlas.survey import Surveyor
 from svmatlas.data.problem import JITTER, TAME, Bounds, Problem, check_bounds, make_problem, make_region
 from svmatlas.engine.ahead import get_help
+from svmatlas.engine.arena import CROWDED
 from svmatlas.engine.canonical import unite
 from svmatlas.engine.joining import Joiner
+from svmatlas.engine.mesh import in_parts
 from svmatlas.engine.plateaus import UnclosedError
 from svmatlas.engine.tie_test import THIN
+from svmatlas.engine.ties import find_tied
 from svmatlas.engine.tile import EngineError, Facets
 from svmatlas.engine.upright import set_upright
 from svmatlas.engine.workspace import INSIDE, MARGIN, P
@@ -321,17 +324,25 @@ def _warn_of_scales(problem: Problem) -> None:
 
 
 def _warn_of_pieces(atlas: Atlas) -> None:
-    """Warn of pieces that could not be put together, and are there because rounding says which rows depend on others."""
+    """Warn of pieces that could not be put together, because rounding or the jitter says which rows are tied."""
     data, canonical = atlas._problem.data, atlas._canonical
-    jitter = float(np.abs(data.target_jitter).max(initial=0.0))
-    ties = np.flatnonzero(canonical.split.tie)
-    if canonical.mesh is not canonical.split.mesh or ties.size == 0 or not jitter < ROUNDED:
+    split = canonical.split
+    if canonical.mesh is not split.mesh or not split.tie.any():
         return
-    parts = np.split(ties, range(BLOCK, ties.size, BLOCK))
-    if any(_has_dependent(data.rows, canonical.split.states(part) == MARGIN) for part in parts):
+    if np.abs(data.target_jitter).max(initial=0.0) < ROUNDED:
+        parts = in_parts(np.flatnonzero(split.tie), BLOCK)
+        if any(_has_dependent(data.rows, split.states(part) == MARGIN) for part in parts):
+            warn_of_accuracy(
+                "X, or its kernel matrix, is so badly conditioned that rounding decides which rows are tied: some facets are "
+                "rounding errors, models are right; standardise the features, or choose a region of smaller costs"
+            )
+        return
+    region = make_region(atlas.region, atlas._problem.cost_exponent)
+    parts = in_parts(np.flatnonzero(split.kind == CROWDED), BLOCK)
+    if any(find_tied(data, region, split, part)[2].any() for part in parts):
         warn_of_accuracy(
-            "X, or its kernel matrix, is so badly conditioned that rounding decides which rows are tied: some facets are "
-            "rounding errors, models are right; standardise the features, or choose a region of smaller costs"
+            "some rows are so nearly tied that the jitter which splits ties decides about them: facets are shown in pieces, "
+            "and some depend on random_state, models are right; round X, or transform columns in which few values are huge"
         )
 
 

@@ -15,9 +15,11 @@ tile the plane even where the data are tied. The jitter of targets acts at finit
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,7 +50,8 @@ JITTER_BITS = 30
 """The jitter is a multiple of JITTER / 2^30: two of N points coincide with probability N^2 / 2^31."""
 
 SMALL = 2**20
-"""Entries of a matrix up to which threads of BLAS are not worth that they wait in a loop for more to do, some 0.03 s."""
+"""Entries of a matrix up to which threads of BLAS are not worth that they wait in a loop for more to do, some 0.03 s. So many
+are in hand at once where rows are compared."""
 
 LIGHTEST = 1e30
 """Largest ratio of the weights of two points: products of a few of them stay in the range of doubles."""
@@ -260,23 +263,32 @@ def check_bias(bias: Any) -> float:
 
 def _join(X: Any, kernel: Kernel, bias: float, weight: Floats) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
     """Number the distinct rows of X in order of appearance; returns (number of each row, first row of each number)."""
-    number = np.full(X.shape[0], DROPPED, dtype=np.intp)
-    zeros, sparse = kernel.name == "linear" and bias == 0, issparse(X)
+    held = counted = weight > 0
+    if kernel.name == "linear" and bias == 0:
+        counted = held & (np.diff(X.indptr) > 0 if issparse(X) else X.any(axis=1))
+    number: list[int] = np.where(held, ZERO, DROPPED).tolist()
     seen: dict[bytes, int] = {}
     first: list[int] = []
-    for i in np.flatnonzero(weight > 0):
-        part = slice(X.indptr[i], X.indptr[i + 1]) if sparse else i
-        values = X.data[part] if sparse else X[i]
-        if zeros and not values.any():
-            number[i] = ZERO
-            continue
-        key = hashlib.blake2b((values + 0.0).tobytes(), digest_size=16)  # -0.0 is 0.0
-        if sparse:
-            key.update(X.indices[part].tobytes())
-        number[i] = seen.setdefault(key.digest(), len(first))
-        if number[i] == len(first):
-            first.append(int(i))
-    return number, np.array(first, dtype=np.intp)
+    for i, (key, counts) in enumerate(zip(_keys_of_rows(X), counted.tolist(), strict=True)):
+        if counts:
+            number[i] = seen.setdefault(key, len(first))
+            if number[i] == len(first):
+                first.append(i)
+    return np.array(number, dtype=np.intp), np.array(first, dtype=np.intp)
+
+
+def _keys_of_rows(X: Any) -> Iterator[bytes]:
+    """Keys of all rows, the same for equal ones: -0.0 is 0.0."""
+    if not issparse(X):
+        some = max(1, SMALL // max(1, X.shape[1]))
+        for part in range(0, X.shape[0], some):
+            for row in X[part : part + some] + 0.0:
+                yield hashlib.blake2b(row, digest_size=16).digest()
+        return
+    for a, b in pairwise(X.indptr.tolist()):
+        key = hashlib.blake2b(X.data[a:b] + 0.0, digest_size=16)
+        key.update(X.indices[a:b])
+        yield key.digest()
 
 
 def _points(

@@ -40,6 +40,7 @@ from svmatlas.engine.mesh import (
     PLACE,
     Mesh,
     Split,
+    in_parts,
     is_far_out,
     number_all,
     take_lists,
@@ -103,16 +104,22 @@ def keys_of_states(states, words):
 
 
 @kernel
-def _cross_ties(vertices, at, corner, edges, behind, tie, f, k):
-    """The place of the last edge on the way from piece f through its edge k and pieces without area behind it; -1: no way.
+def _behind(edges, edge_facets, f, k):
+    """The facet behind place k of facet f."""
+    return edge_facets[edges[k], 1 if edge_facets[edges[k], 0] == f else 0]
+
+
+@kernel
+def _cross_ties(vertices, at, corner, edges, edge_facets, tie, f, k):
+    """On the way from piece f through its edge k and pieces without area behind it: what is behind, the last edge; -1: no way.
 
     Such a piece lies along one line: it is left by the edge that holds the point of that line where it was entered.
     """
     a, b = vertices[corner[place_after(at, f, k, -1)]], vertices[corner[k]]
     for _ in range(tie.size):
-        g = behind[k]
+        g = _behind(edges, edge_facets, f, k)
         if g < 0 or not tie[g]:
-            return k
+            return g, edges[k]
         best, widest = -1, 0.0
         for j in range(at[g], at[g + 1]):
             if edges[j] == edges[k]:
@@ -121,13 +128,13 @@ def _cross_ties(vertices, at, corner, edges, behind, tie, f, k):
             if (x - WAY) * (y - WAY) < 0.0 and abs(y - x) > widest:
                 best, widest = j, abs(y - x)
         if best < 0:
-            return -1
-        k = best
-    return -1
+            break
+        f, k = g, best
+    return g, np.int32(-1)
 
 
 @entry
-def _find_beyond(vertices, at, corner, edges, behind, code, tie, plateau, group):
+def _find_beyond(vertices, at, corner, edges, edge_facets, edge_code, tie, plateau, group):
     """For each place of a true piece the facet behind it, or the code of a side, or UNEXPLORED; NOT_AN_EDGE for others.
 
     Also the code of its edge if that is the only one on the way, and whether the edge may have no length.
@@ -136,17 +143,16 @@ def _find_beyond(vertices, at, corner, edges, behind, code, tie, plateau, group)
     short = np.zeros(corner.size, np.bool_)
     for f in range(tie.size):
         for k in range(at[f] if not tie[f] else at[f + 1], at[f + 1]):
-            last = k if behind[k] < 0 or not tie[behind[k]] else _cross_ties(vertices, at, corner, edges, behind, tie, f, k)
-            if last < 0:
+            g, last = _behind(edges, edge_facets, f, k), edges[k]
+            if g >= 0 and tie[g]:
+                g, last = _cross_ties(vertices, at, corner, edges, edge_facets, tie, f, k)
+            if last < 0 or (g >= 0 and group[g] == group[f]):
                 continue
-            g = behind[last]
-            if g >= 0 and group[g] == group[f]:
-                continue
-            beyond[k] = group[g] if g >= 0 else (code[last] if g == BOUNDARY else UNEXPLORED)
+            beyond[k] = group[g] if g >= 0 else (edge_code[last] if g == BOUNDARY else UNEXPLORED)
             bound = SHORT_AT_PLATEAU if g >= 0 and plateau[g] and not plateau[f] else SHORT
             short[k] = is_short(vertices[corner[place_after(at, f, k, -1)]], vertices[corner[k]], bound)
-            if last == k or g == OPEN:
-                event[k] = code[k]
+            if last == edges[k] or g == OPEN:
+                event[k] = edge_code[edges[k]]
     return beyond, event, short
 
 
@@ -213,7 +219,7 @@ def _find_joint(at, beyond, event, twin, is_tied):
 def _find_events(split: Split, facets: _Facets, pairs: Ints) -> tuple[Ints, Int32]:
     """The codes of the events between pairs (n, 2) of facets, the largest first, and where those of each pair begin."""
     counts, codes = [np.zeros(1, dtype=np.intp)], [np.empty(0, dtype=np.int32)]
-    for part in np.array_split(pairs, len(pairs) // CHUNK + 1):
+    for part in in_parts(pairs, 2 * CHUNK):
         which, place = np.unique(part, return_inverse=True)
         states = _true_states(split, facets.piece, facets.tied_at, facets.tied, which)
         place = place.reshape(-1, 2)
@@ -271,17 +277,17 @@ def _unite(data: Data, region: Region, words: Words, split: Split, start: States
     """The map of the data from that of the jittered data; layers are counted from the facet of a partition."""
     mesh = split.mesh
     tie = split.tie & ~split.tie.all()  # where there is nothing else, a tie is better than nothing
-    behind, code = beside(mesh)
     crowded = (split.kind == CROWDED) | (split.kind == UNSURE) | (split.kind == LIKELY)
     looked = _look_at_all(data, region, words, split, np.flatnonzero(crowded), pool)
     looked = _add_anchored(data, words, split, looked)
     facets, group = _group(split, words, looked, tie)
     plateau = split.plateau | (split.kind == POSITIVES) | (split.kind == NEGATIVES)  # explored, or left out
     beyond, event, short = _find_beyond(
-        mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, behind, code, tie, plateau, group
-    )
-    _leave_out_partial(facets, group, mesh.facet_at, code, beyond, event)
-    _leave_collapsed(data, region, split, code, short, pool)
+        mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, mesh.edge_facets, mesh.edge_code, tie, plateau,
+        group,
+    )  # fmt: skip
+    _leave_out_partial(facets, group, mesh, beyond, event)
+    _leave_collapsed(data, region, split, short, pool)
     _leave_seen(split.plateau, mesh.facet_at, beyond, short, group)
     if looked.tied.size == 0 and not tie.any() and not short.any():
         return untied(split)
@@ -289,7 +295,7 @@ def _unite(data: Data, region: Region, words: Words, split: Split, start: States
     rings, size = assemble(
         mesh.vertices, mesh.facet_at, mesh.facet_vertices, beyond, event, split.plateau, facets.member_at, facets.members
     )
-    rings = Rings(rings.at, *(array[:size].copy() for array in rings[1:]))
+    rings = Rings(rings.at, *(array[:size] for array in rings[1:]))
     flat = (np.diff(rings.at) < 3)[group] & (group >= 0)
     if np.any(flat & split.plateau):
         raise UnclosedError  # it has no area: the pieces tell more
@@ -333,17 +339,19 @@ def _leave_seen(plateau, at, beyond, short, group):
             short[k] = short[k] and not (beyond[k] >= 0 and seen[beyond[k]])
 
 
-def _leave_out_partial(facets: _Facets, group: Int32, at: Ints, code: Int32, beyond: Int32, event: Int32) -> None:
+def _leave_out_partial(facets: _Facets, group: Int32, mesh: Mesh, beyond: Int32, event: Int32) -> None:
     """Leave out facets with ties of which pieces may not have been explored; unless nothing else is left."""
     unexplored = np.flatnonzero(beyond == UNEXPLORED)
-    piece = np.repeat(np.arange(group.size), np.diff(at)) if unexplored.size > 0 else unexplored
+    if unexplored.size == 0:
+        return
+    piece = np.repeat(np.arange(group.size), np.diff(mesh.facet_at))
     partial = np.zeros(facets.piece.size, dtype=bool)
     partial[group[piece[unexplored]]] = True
     partial &= facets.is_tied
     if not partial.any() or partial.all():
         return
     behind = (beyond >= 0) & partial[np.maximum(beyond, 0)]
-    beyond[behind], event[behind] = UNEXPLORED, code[behind]
+    beyond[behind], event[behind] = UNEXPLORED, mesh.edge_code[mesh.facet_edges[behind]]
     beyond[partial[group[piece]] & (group[piece] >= 0)] = NOT_AN_EDGE
     group[partial[group] & (group >= 0)] = -1
 
@@ -392,30 +400,12 @@ TURNED = 2.0**-32
 """Relative determinant of corners below which doubles do not tell which way round a facet is: corners are good to 2e-10."""
 
 
-def _leave_collapsed(data: Data, region: Region, split: Split, code: Int32, short: Bools, pool: Executor) -> None:
+def _leave_collapsed(data: Data, region: Region, split: Split, short: Bools, pool: Executor) -> None:
     """Leave of the short edges those without length; of plateaus all."""
     pieces = np.unique(np.searchsorted(split.mesh.facet_at, np.flatnonzero(short), side="right") - 1)
     pieces = pieces[~split.plateau[pieces]]
-    parts = np.array_split(pieces, pieces.size // CHUNK + 1)
-    for _ in pool.map(lambda part: find_collapsed(data, region, split, part, code, short), parts):
+    for _ in pool.map(lambda part: find_collapsed(data, region, split, part, short), in_parts(pieces, CHUNK)):
         pass
-
-
-@entry
-def _find_beside(at, edges, edge_facets, edge_code):
-    """For each place the facet behind its edge, and the code of that."""
-    beside, code = np.empty(edges.size, np.int32), np.empty(edges.size, np.int32)
-    for f in range(at.size - 1):
-        for k in range(at[f], at[f + 1]):
-            e = edges[k]
-            beside[k], code[k] = edge_facets[e, 1 if edge_facets[e, 0] == f else 0], edge_code[e]
-    return beside, code
-
-
-def beside(mesh: Mesh) -> tuple[Int32, Int32]:
-    """For each place of a mesh the facet behind its edge, and the code of that."""
-    facets, code = _find_beside(mesh.facet_at, mesh.facet_edges, mesh.edge_facets, mesh.edge_code)
-    return facets, code
 
 
 def untied(split: Split) -> Canonical:
@@ -430,7 +420,7 @@ def _look_at_all(data: Data, region: Region, words: Words, split: Split, pieces:
     """What some pieces are without jitter."""
 
     def look(part: Ints) -> tuple[Words, Ints, Int32]:
-        states, truth = find_tied(data, region, split, part)
+        states, truth, _ = find_tied(data, region, split, part)
         key = keys_of_states(truth, words)
         first, _ = number_names(key)  # the others of a facet have no points of their own to tell
         piece, point = np.nonzero(states[first] != truth[first])
@@ -527,10 +517,8 @@ def _number(
     places, pairs = _find_joint(rings.at, rings.beyond, rings.event, twin, facets.is_tied)
     event_at, event_code = _find_events(split, facets, pairs)
     rings.event[places] = event_code[event_at[:-1]]
-    both = np.flatnonzero(twin > np.arange(twin.size))
-    rings.event[twin[both]] = rings.event[both]
     place, around = np.empty(rings.beyond.size, PLACE), np.zeros(len(vertices), AROUND)
-    _lay_out(vertices, rings.at, rings.beyond, rings.event, one[rings.last], place, around)
+    _lay_out(vertices, rings.at, rings.beyond, rings.event, twin, one[rings.last], place, around)
     order, mesh, _ = number_all(pool, root, rings.at, place, around, vertices)
     number = np.full(rings.at.size, -1, dtype=np.int32)
     number[order] = np.arange(order.size)
@@ -563,9 +551,10 @@ def _put_on_sides(axes, corners, at, beyond, first, last, one, out):
     """Vertices on an axis, at infinity and in corners of the region are there."""
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
-            side, following = -1 - beyond[k], -1 - beyond[place_after(at, f, k, 1)]
+            side = -1 - beyond[k]
             if side < 0 or side >= axes.size:
                 continue
+            following = -1 - beyond[place_after(at, f, k, 1)]
             if axes[side] >= 0:
                 out[one[first[k]], axes[side]] = out[one[last[k]], axes[side]] = 0.0
             if following == (side + 1) % axes.size:
@@ -618,7 +607,7 @@ def _without_jitter(
     )
     which = np.flatnonzero(chosen[:, 0] >= 0)
     which = which[np.argsort(chosen[which, 0])]
-    for part in np.array_split(which, which.size // CHUNK + 1):
+    for part in in_parts(which, CHUNK):
         codes = mesh.edge_code[mesh.facet_edges[chosen[part, 1:]]]
         near = np.where(at_much_tied[part], NEAR_AT_PLATEAU, NEAR)
         vertices[part] = find_corners(data, region, split, chosen[part, 0], codes, vertices[part], near)
@@ -635,8 +624,10 @@ def _is_greater_from(event, start, end, a, b):
 
 
 @entry_noalloc
-def _lay_out(vertices, at, beyond, event, vertex, place, around):
+def _lay_out(vertices, at, beyond, event, twin, vertex, place, around):
     """Fill the places, and what is around the vertices, which is zero. The edges of a facet begin with the largest event.
+
+    The event of an edge is known in the first of its two places.
 
     Of several the one is taken from which on the events are greatest, so that the order is a fact about the data.
     """
@@ -647,7 +638,9 @@ def _lay_out(vertices, at, beyond, event, vertex, place, around):
         for k in range(at[f], at[f + 1]):
             if UNEXPLORED < beyond[k] < 0:
                 event[k] = beyond[k]
-        for k in range(at[f], at[f + 1]):
+            elif twin[k] > k:
+                event[twin[k]] = event[k]
+        for k in range(at[f] + 1, at[f + 1]):
             first = k if event[k] >= event[first] and _is_greater_from(event, at[f], at[f + 1], k, first) else first
         for k in range(at[f], at[f + 1]):
             old = k - at[f] + first - (at[f + 1] - at[f] if k - at[f] + first >= at[f + 1] else 0)

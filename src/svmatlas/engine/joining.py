@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from svmatlas.engine.arena import (
     CROWDED,
@@ -22,20 +20,18 @@ from svmatlas.engine.arena import (
     LIKELY,
     OPEN,
     PLATEAU_SLIVER,
-    PLATEAUS,
     POSITIVE_PLATEAU,
     SLIM,
     TIE,
     UNSURE,
-    after_in,
 )
 from svmatlas.engine.compiled import entry, kernel, kernel_alloc
-from svmatlas.engine.mesh import AROUND, FAR_OUT, PLACE, Mesh, Places, Split, is_far_out, number_all, take_lists
-from svmatlas.engine.names import corner_of_triangle, key_of, number_names
-from svmatlas.engine.plateaus import Ring, UnclosedError, find_rings
+from svmatlas.engine.mesh import AROUND, FAR_OUT, PLACE, Mesh, Split, in_parts, is_far_out, number_all, take_lists
+from svmatlas.engine.names import corner_of_triangle, identify, key_of, number_names, root_of
+from svmatlas.engine.plateaus import Ring, UnclosedError, find_facing, find_rings
 from svmatlas.engine.tie_test import THIN, WIDE, is_far, is_suspect
 from svmatlas.engine.tile import Engine, Facets
-from svmatlas.engine.workspace import CUT, Bools, P, Q, Region, Words
+from svmatlas.engine.workspace import CUT, P, Q, Region, Words
 from svmatlas.support.stopping import NEVER, Limit, Stopped
 
 Floats = npt.NDArray[np.float64]
@@ -92,17 +88,14 @@ class Joiner:
             raise UnclosedError if self.engine.plateaus.any() and self.kind.size > 0 else Stopped
         n_pieces = self.kind.size
         now, one = self._stitch(), self._one_each()
-        at, kind, place, corner, around = (
-            part.hand_over() for part in (self.at, self.kind, self.place, self.corner, self.around)
-        )
+        arrays = self.at, self.kind, self.place, self.corner, self.around
+        at, _, place, corner, around = (part.view() for part in arrays)
         cut, shared = (np.concatenate([which for which, _ in parts]) for parts in (self.cut, self.shared))
         _mend(n_pieces, cut, shared, np.concatenate(self.loose), now, one, at, corner, place, around)
         root, start = self._find_root(now)
-        n_whole = kind.size
-        doors: list[Ints] = []
-        if np.any(place["behind"] <= PLATEAUS):
-            alive = _reach(root, at, place)
-            at, kind, place, corner, around, doors = _add_plateaus(self.region, alive, at, kind, place, corner, around)
+        n_whole = self.kind.size
+        doors = self._add_plateaus(root)
+        at, kind, place, corner, around = (part.hand_over() for part in arrays)
         order, mesh, flips = number_all(pool, root, at, place, around, corner, doors)
         split = Split(mesh, flips, kind[order], start)
         joined = (order >= n_pieces) & (order < n_whole)
@@ -148,81 +141,61 @@ class Joiner:
             raise Stopped
         return int(now[number + known[0]]), facets.state(int(known[0]))
 
-    def _judge_all(self, pool: Executor, doubtful: Ints, split: Split, limit: Limit) -> None:
-        """Whether some facets are ties, seen as a whole."""
-        mesh = split.mesh
+    def _add_plateaus(self, root: int) -> list[Ints]:
+        """Append the facets that plateaus are, which were left out.
 
-        def judge(facets: Ints) -> None:
-            suspect = _suspects(facets, mesh.facet_at, mesh.vertices, mesh.facet_vertices)
+        Of each the places whose edges lead to partitions with |M| = rank. Slivers have none.
+        """
+        at, kind, place, corner = self.at.view(), self.kind.view(), self.place.view(), self.corner.view()
+        facing = find_facing(root, at, place)
+        axes, doors = (P, Q) if facing.size > 0 else (), []
+        found = [(axis, ring) for axis in axes for ring in find_rings(int(axis), facing, at, place, kind, corner, self.region)]
+        for axis, ring in found:
+            vertex, number, whole = self._add_corners(ring), self.kind.size, bool(ring.is_full.any())
+            self.place.view()["behind"][ring.twin[ring.twin >= 0]] = number
+            around = self.around.view()
+            np.bitwise_xor.at(around["facets"], vertex, number)
+            np.add.at(around["count"], vertex, 1)
+            first, more = self.place.size, self.place.grow(vertex.size)
+            more["code"], more["vertex"], more["behind"] = ring.code, vertex, ring.behind
+            self.at.append(np.array([self.place.size]))
+            self.kind.append(np.array([POSITIVE_PLATEAU + axis if whole else PLATEAU_SLIVER]))
+            doors.append(first + np.flatnonzero(ring.is_full if whole else ring.twin >= 0))
+        return doors
+
+    def _add_corners(self, ring: Ring) -> Ints:
+        """Append the corners of the region that a plateau holds to the vertices. Returns the vertices of its ring."""
+        new, number = np.unique(ring.vertex[ring.vertex < 0], return_inverse=True)
+        vertex, corners = ring.vertex.copy(), self.region.corners[-1 - new]
+        vertex[vertex < 0] = self.corner.size + number
+        self.corner.append(corners)
+        around = self.around.grow(new.size)
+        around["facets"], around["number"] = 0, -1
+        around["count"] = np.where(np.count_nonzero(corners, axis=1) == 1, -FAR_OUT, 0)
+        return vertex
+
+    def _judge_all(self, pool: Executor, doubtful: Ints, split: Split, limit: Limit) -> None:
+        """Whether some facets are ties, seen as a whole. None is that is not thin."""
+        mesh = split.mesh
+        suspect = _suspects(doubtful, mesh.facet_at, mesh.vertices, mesh.facet_vertices)
+        kind = split.kind[doubtful]
+        known = (suspect > 0) | ((kind != TIE) & (kind < UNSURE))
+        split.kind[doubtful] = np.where(known, kind, CROWDED)
+
+        def judge(which: Ints) -> None:
+            facets = doubtful[which]
             own, edges = take_lists(mesh.facet_at, mesh.facet_edges, facets)
-            kind = split.kind[facets]
             with suppress(Stopped):
                 limit.check()
-                tie = self.engine.judge(self.region, split.states(facets), suspect, own, mesh.edge_code[edges], limit)
-                known = (suspect == 0) & (kind != TIE) & (kind < UNSURE)
-                split.kind[facets] = np.where(tie, TIE, np.where(known, kind, CROWDED))
+                tie = self.engine.judge(self.region, split.states(facets), suspect[which], own, mesh.edge_code[edges], limit)
+                split.kind[facets] = np.where(tie, TIE, CROWDED)
 
-        parts = np.array_split(doubtful, doubtful.size // PART + 1)  # one at least, so that the first map compiles all
-        for _ in pool.map(judge, parts):
+        for _ in pool.map(judge, in_parts(np.flatnonzero(suspect), PART)):
             pass
 
 
 PART = 256
 """Facets that are judged at once: some milliseconds, or in high dimensions 0.1 s."""
-
-
-@entry
-def _reach(root, at, place):
-    """Which facets are connected to the root by edges. What is between a plateau and a side alone has no area."""
-    seen, waiting, n = np.zeros(at.size - 1, np.bool_), np.empty(at.size - 1, np.int64), 1
-    seen[root], waiting[0] = True, root
-    while n > 0:
-        n -= 1
-        f = waiting[n]
-        for k in range(at[f], at[f + 1]):
-            g = place[k].behind
-            if g >= 0 and not seen[g]:
-                seen[g], waiting[n] = True, g
-                n += 1
-    return seen
-
-
-def _add_plateaus(
-    region: Region, alive: Bools, at: Ints, kind: npt.NDArray[np.int8], place: Places, corner: Floats, around: Places
-) -> tuple[Ints, npt.NDArray[np.int8], Places, Floats, Places, list[Ints]]:
-    """All facets with those that plateaus are, which were left out; in a partial map what is behind their edges is unknown.
-
-    Of each plateau also the places whose edges lead to partitions with |M| = rank. Slivers have none.
-    """
-    if np.any(place["behind"] == OPEN):
-        place["behind"][place["behind"] <= PLATEAUS] = OPEN
-    found = [(axis, ring) for axis in (P, Q) for ring in find_rings(int(axis), at, place, alive, kind, corner, region)]
-    doors = []
-    for axis, ring in found:
-        corner, around, vertex = _add_corners(region, ring, corner, around)
-        number, whole = kind.size, bool(ring.is_full.any())
-        place["behind"][ring.twin[ring.twin >= 0]] = number
-        np.bitwise_xor.at(around["facets"], vertex, number)
-        np.add.at(around["count"], vertex, 1)
-        more = np.empty(vertex.size, PLACE)
-        more["code"], more["vertex"], more["behind"] = ring.code, vertex, ring.behind
-        place = np.concatenate([place, more])
-        at = np.append(at, len(place))
-        kind = np.append(kind, POSITIVE_PLATEAU + axis if whole else PLATEAU_SLIVER).astype(np.int8)
-        doors.append(at[-2] + np.flatnonzero(ring.is_full if whole else ring.twin >= 0))
-    return at, kind, place, corner, around, doors
-
-
-def _add_corners(region: Region, ring: Ring, corner: Floats, around: Places) -> tuple[Floats, Places, Ints]:
-    """Vertices with the corners of the region that a plateau holds, and the vertices of its ring."""
-    new, number = np.unique(ring.vertex[ring.vertex < 0], return_inverse=True)
-    vertex = ring.vertex.copy()
-    vertex[vertex < 0] = len(corner) + number
-    corner = np.concatenate([corner, region.corners[-1 - new]])
-    more = np.zeros(new.size, AROUND)
-    more["count"] = np.where(np.count_nonzero(region.corners[-1 - new], axis=1) == 1, -FAR_OUT, 0)
-    more["number"] = -1
-    return corner, np.concatenate([around, more]), vertex
 
 
 class _Growing:
@@ -427,28 +400,30 @@ def _join_at_infinity(mesh: Mesh) -> Floats:
     Where rows depend on each other several strips may end in one point at infinity, and each has named it after itself. An
     edge of an event has at most one end there, so all corners at infinity of the places of one edge are the same point.
     """
-    vertices, vertex, edge_code = mesh.vertices, mesh.facet_vertices, mesh.edge_code
-    far = (vertices[:, 2] == 0) & (vertices[:, 0] > 0) & (vertices[:, 1] > 0)
-    if not far.any():
-        return vertices
-    infinite = np.flatnonzero(far[vertex])
-    corner = np.concatenate([infinite, infinite])
-    edge = mesh.facet_edges[
-        np.concatenate([infinite, after_in(infinite, mesh.facet_at)])
-    ]  # a corner ends one edge of its facet, begins the next
-    event = edge_code[edge] >= 0
-    corner, edge = corner[event], edge[event]
-    unique, label = np.unique(vertex[infinite], return_inverse=True)
-    which = label[np.searchsorted(infinite, corner)]
-    graph = coo_array((np.ones(edge.size), (which, edge)), shape=(unique.size, edge_code.size)).tocsr()
-    n_groups, group = connected_components(graph @ graph.T, directed=False)
-    if n_groups == unique.size:
-        return vertices
-    _, first = np.unique(group, return_index=True)
-    one = np.arange(len(vertices))
-    one[unique] = unique[first[group]]
-    kept = one == np.arange(len(vertices))
+    one = _find_same_at_infinity(mesh.vertices, mesh.facet_at, mesh.facet_edges, mesh.facet_vertices, mesh.edge_code)
+    kept = one == np.arange(one.size)
+    if kept.all():
+        return mesh.vertices
     number = (np.cumsum(kept) - 1)[one].astype(np.int32)
-    vertex[:], mesh.edge_vertices[:] = number[vertex], number[mesh.edge_vertices]
-    left: Floats = vertices[kept]
+    mesh.facet_vertices[:], mesh.edge_vertices[:] = number[mesh.facet_vertices], number[mesh.edge_vertices]
+    left: Floats = mesh.vertices[kept]
     return left
+
+
+@entry
+def _find_same_at_infinity(vertices, at, edges, corner, edge_code):
+    """For each vertex the first of those that are the same. A corner ends one edge of its facet, and begins the next."""
+    one, end = np.arange(vertices.shape[0]), np.full(edge_code.size, -1, np.int32)
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1]):
+            v = corner[k]
+            if vertices[v, 2] != 0.0 or not (vertices[v, 0] > 0.0 and vertices[v, 1] > 0.0):
+                continue
+            for e in (edges[k], edges[k + 1 if k + 1 < at[f + 1] else at[f]]):
+                if edge_code[e] >= 0 and end[e] >= 0:
+                    identify(one, v, end[e])
+                elif edge_code[e] >= 0:
+                    end[e] = v
+    for v in range(one.size):
+        one[v] = root_of(one, v)
+    return one

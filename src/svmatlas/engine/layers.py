@@ -59,7 +59,18 @@ from svmatlas.engine.queue import (
 )
 from svmatlas.engine.record import make_record
 from svmatlas.engine.refinement import refine
-from svmatlas.engine.tie_test import THIN, WIDE, is_between_tied, is_crowded, is_far, is_steep, is_suspect, is_tie, shrinks
+from svmatlas.engine.tie_test import (
+    THIN,
+    WIDE,
+    is_between_tied,
+    is_crowded,
+    is_far,
+    is_steep,
+    is_suspect,
+    is_tie,
+    may_hold_tied,
+    shrinks,
+)
 from svmatlas.engine.workspace import MARGIN, L, P, Q, make_task
 from svmatlas.engine.zeros import UNKNOWN, vanishes
 
@@ -451,7 +462,8 @@ def close_all(data, region, space, words, drift, moves, frame, answers, arena, h
                 _write_beta(task, arena)
             arena.coarse[done], kind = _is_coarse_or_tie(task)
             clear, entering = _crowd(task, arena, kind == TIE)
-            arena.kind[done] = kind if kind != PLAIN else _kind_of(task, arena.margin[f], clear, entering)
+            kind = kind if kind != PLAIN else _kind_of(task, arena.margin[f], clear, entering)
+            arena.kind[done] = kind if kind != CROWDED or may_hold_tied(task) else PLAIN
             if not _name_around(task, words, arena, f, space.neighbour):
                 return FULL
             task.answers = answers[:0]

@@ -125,13 +125,14 @@ def number_all(
         np.empty((n_vertices, 3)), room(n_places), room(n_places, 2), room(n_places, 2), room(n), room(n),
         np.zeros(n + 1, dtype=np.intp), np.full(n_places, -1, dtype=np.int32), room(n_places),
     )  # fmt: skip
-    counts, futures = walk.counts[0], []
+    n_named, n_walked, n_seen = (walk.counts[name] for name in ("n_named", "n_walked", "n_seen"))
+    futures = []
 
     def go_on() -> None:
-        while counts.n_walked < max(1, counts.n_named):
-            f, v = int(counts.n_walked), int(counts.n_seen)
+        while n_walked[0] < max(1, n_named[0]):
+            f, v = int(n_walked[0]), int(n_seen[0])
             _walk_layers(root, f + STRIDE, at, place, around, walk, mesh, n_parents)
-            which = (f, int(counts.n_walked)), (v, int(counts.n_seen))
+            which = (f, int(n_walked[0])), (v, int(n_seen[0]))
             futures.append(pool.submit(_put_down, which, at, place, around, corner, walk, mesh, n_parents))
 
     pool.submit(go_on).result()  # in a thread of the pool, so that no more threads work than there are in it
@@ -139,8 +140,8 @@ def number_all(
         future.result()
     for h, door in enumerate(doors, n_parents):
         _put_last(h, door[np.argmin(walk.number[place["behind"][door]])], at, place, around, corner, walk, mesh)
-    n, n_places, n_edges = int(counts.n_walked), int(mesh.facet_at[counts.n_walked]), int(walk.edge_at[counts.n_walked])
-    sizes = int(counts.n_seen), n_edges, n_edges, n_edges, n, n, n + 1, n_places, n_places
+    n, n_places, n_edges = int(n_walked[0]), int(mesh.facet_at[n_walked[0]]), int(walk.edge_at[n_walked[0]])
+    sizes = int(n_seen[0]), n_edges, n_edges, n_edges, n, n, n + 1, n_places, n_places
     arrays: list[Any] = list(mesh)
     return walk.facet[:n], Mesh._make(array[:size] for array, size in zip(arrays, sizes, strict=True)), walk.flips[:n]
 
@@ -150,6 +151,11 @@ def take_lists(at: Ints, values: Int32, which: npt.NDArray[np.signedinteger]) ->
     sizes = at[which + 1] - at[which]
     new = np.concatenate([[0], np.cumsum(sizes)])
     return new, values[np.repeat(at[which] - new[:-1], sizes) + np.arange(new[-1])]
+
+
+def in_parts(items: Ints, size: int) -> list[Ints]:
+    """Some items in parts of at most that size; none if there are no items."""
+    return np.array_split(items, items.size // size + 1) if items.size > 0 else []
 
 
 @kernel

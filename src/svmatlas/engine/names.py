@@ -136,3 +136,19 @@ def numbers_of_names(names):
 def number_names(names):
     """Number equal names in the order in which they appear: the first place of each number, and the number of each place."""
     return numbers_of_names(names)
+
+
+@kernel
+def root_of(one, v):
+    """Of the things that are the same as v the one that stands for all; ``one`` leads there, step by step."""
+    while one[v] != v:
+        one[v] = one[one[v]]
+        v = one[v]
+    return v
+
+
+@kernel
+def identify(one, v, w):
+    """Two things are the same: the first stands for both."""
+    a, b = root_of(one, v), root_of(one, w)
+    one[max(a, b)] = min(a, b)

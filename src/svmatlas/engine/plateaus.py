@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.engine.arena import BOUNDARY, PLATEAUS, TIE, after_in, before_in, facet_of
+from svmatlas.engine.arena import BOUNDARY, OPEN, PLATEAUS, TIE, after_in, before_in, facet_of
 from svmatlas.engine.compiled import entry
 from svmatlas.engine.workspace import Bools, Data, Floats, Int32, Ints, L, P, Q, Region
 
@@ -68,40 +68,73 @@ class Ring(NamedTuple):
     is_full: Ints  # 1 for edges that lead, from the facet behind them, to a partition with |M| = rank
 
 
+@entry
+def find_facing(root, at, place):
+    """The places, in order, whose edges lead into a plateau from facets that are connected to the root.
+
+    What is between a plateau and a side alone has no area. In a partial map there are none: what is behind is unknown.
+    """
+    n_facing, n_open = 0, 0
+    for k in range(place.size):
+        n_facing += place[k].behind <= PLATEAUS
+        n_open += place[k].behind == OPEN
+    for k in range(place.size if n_open > 0 else 0):
+        place[k].behind = OPEN if place[k].behind <= PLATEAUS else place[k].behind
+    if n_facing == 0 or n_open > 0:
+        return np.empty(0, np.int64)
+    seen, waiting, n = np.zeros(at.size - 1, np.bool_), np.empty(at.size - 1, np.int64), 1
+    seen[root], waiting[0] = True, root
+    while n > 0:
+        n -= 1
+        f = waiting[n]
+        for k in range(at[f], at[f + 1]):
+            g = place[k].behind
+            if g >= 0 and not seen[g]:
+                seen[g], waiting[n] = True, g
+                n += 1
+    facing, n = np.empty(n_facing, np.int64), 0
+    for f in range(at.size - 1):
+        for k in range(at[f], at[f + 1] if seen[f] else at[f]):
+            if place[k].behind <= PLATEAUS:
+                facing[n] = k
+                n += 1
+    return facing[:n].copy()
+
+
 def find_rings(
-    axis: int, at: Ints, place: npt.NDArray[np.void], alive: Bools, kind: Kinds, vertices: Floats, region: Region
+    axis: int, facing: Ints, at: Ints, place: npt.NDArray[np.void], kind: Kinds, vertices: Floats, region: Region
 ) -> list[Ring]:
-    """The boundary of the plateau of a class, if there is one, from the facets around it that are ``alive``.
+    """The boundary of the plateau of a class, if there is one, from all places whose edges lead into plateaus.
 
     The jitter may cut it: then there are several rings. Facet f has the places at[f] : at[f + 1], as in mesh.py. UnclosedError
-    if these facets do not enclose the plateau.
+    if the facets around the plateau do not enclose it.
     """
-    code, vertex, behind = place["code"], place["vertex"], place["behind"]
-    facing = np.flatnonzero((behind == PLATEAUS - axis) | (behind == PLATEAUS - 2 - axis))
-    facing = facing[alive[facet_of(facing, at)]]
+    facing = facing[(PLATEAUS - place["behind"][facing]) % 2 == axis]
     if facing.size == 0:
         return []
+    code, vertex = place["code"], place["vertex"]
     facet, before, after = facet_of(facing, at), before_in(facing, at), after_in(facing, at)
     start, end = vertex[facing], vertex[before]  # as the plateau is gone round
     following = _follow(facet, start, end)
-    tails, heads = np.flatnonzero(following < 0), np.setdiff1d(np.arange(facing.size), following)
+    is_tail = following < 0
+    tails, heads = np.flatnonzero(is_tail), np.flatnonzero(np.bincount(following[~is_tail], minlength=facing.size) == 0)
     sides = _Sides(region)
     leaves = [sides.begin(vertices[end[k]], int(code[before[k]])) for k in tails]
     enters = [sides.end(vertices[start[k]], int(code[after[k]])) for k in heads]
     links = {int(k): sides.link(*leave, enters) for k, leave in zip(tails, leaves, strict=True)}
     for k, (_, n) in links.items():
         following[k] = heads[n]
-    if np.unique(following).size < following.size:
+    if np.bincount(following).max() > 1:
         raise UnclosedError
-    full = behind[facing] == PLATEAUS - axis
+    full = place["behind"][facing] == PLATEAUS - axis
+    edges = np.column_stack([code[facing], end, facet, facing, full])
 
     def ring_of(order: Ints) -> Ring:
-        rows: list[tuple[int, int, int, int, bool]] = []
-        for k in order.tolist():
-            rows.append((int(code[facing[k]]), int(end[k]), int(facet[k]), int(facing[k]), bool(full[k])))
-            corners, goal = links[k][0] if k in links else [], int(start[following[k]])
-            for n, side in enumerate(corners):
-                rows.append((-1 - side, goal if n + 1 == len(corners) else -1 - side, BOUNDARY, -1, False))
+        rows = list(edges[order])
+        for n in np.flatnonzero(is_tail[order])[::-1].tolist():  # the last first, for places of others to stay
+            passed, goal = links[int(order[n])][0], start[following[order[n]]]
+            ends = [-1 - side for side in passed[:-1]] + [goal]
+            rows[n + 1 : n + 1] = [(-1 - side, v, BOUNDARY, -1, 0) for side, v in zip(passed, ends, strict=True)]
         return Ring(*np.array(rows).T)
 
     return [ring_of(order) for order in _rings(following, kind[facet], full)]
@@ -124,31 +157,29 @@ def _follow(facet: Int32, start: Int32, end: Int32) -> Ints:
 
 def _rings(following: Ints, kind: Kinds, full: Bools) -> list[Ints]:
     """The edges of all rings in order. One without |M| = rank may only be between pieces without area: a sliver."""
-    ring, sizes = _number_rings(following)
-    whole = np.bincount(ring[full], minlength=sizes.size) > 0
-    if not whole.any() or np.any(kind[~whole[ring]] != TIE):
+    order, ends = _go_round(following)
+    rings = np.split(order, ends[:-1])
+    whole = [bool(full[ring].any()) for ring in rings]
+    if not any(whole) or any(np.any(kind[ring] != TIE) for ring, is_whole in zip(rings, whole, strict=True) if not is_whole):
         raise UnclosedError
-    found = []
-    for n in range(sizes.size):
-        order = [int(np.argmax(ring == n))]
-        while following[order[-1]] != order[0]:
-            order.append(int(following[order[-1]]))
-        found.append(np.array(order))
-    return found
+    return rings
 
 
 @entry
-def _number_rings(following):
-    """The ring of each edge, and the number of edges of each ring."""
-    ring, sizes, n = np.full(following.size, -1), np.zeros(following.size, np.int64), 0
+def _go_round(following):
+    """The edges of all rings, one ring after the other, each from its first edge on; and where they end."""
+    order, ends, seen, n, m = np.empty_like(following), np.empty_like(following), np.zeros(following.size, np.bool_), 0, 0
     for start in range(following.size):
+        if seen[start]:
+            continue
         k = start
-        while ring[k] < 0:
-            ring[k] = n
-            sizes[n] += 1
+        while not seen[k]:
+            order[m], seen[k] = k, True
+            m += 1
             k = following[k]
-        n += ring[start] == n
-    return ring, sizes[:n].copy()
+        ends[n] = m
+        n += 1
+    return order, ends[:n].copy()
 
 
 class _Sides:
@@ -187,8 +218,10 @@ class _Sides:
 
     def _corner(self, v: Floats) -> int:
         """The corner of the region that v is, if it is one of the triangle of costs, else -1."""
+        if np.count_nonzero(v) != 1:
+            return -1
         same = [j for j in range(self.n) if np.array_equal(self.region.corners[j] > 0, v > 0)]
-        return same[0] if same and np.count_nonzero(v) == 1 else -1
+        return same[0] if same else -1
 
     def _side(self, v: Floats, code: int) -> int:
         """The side that v lies on."""

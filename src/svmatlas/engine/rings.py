@@ -11,6 +11,7 @@ import numpy as np
 
 from svmatlas.engine.compiled import entry, kernel, kernel_alloc
 from svmatlas.engine.geometry import triple_product
+from svmatlas.engine.names import identify, root_of
 from svmatlas.engine.workspace import Int32, Ints
 
 
@@ -26,8 +27,10 @@ def _distance(a, b):
 
 @kernel
 def place_after(at, f, k, n):
-    """The place n before or after place k of facet f."""
-    return at[f] + (k - at[f] + n) % (at[f + 1] - at[f])
+    """The place one after (n = 1) or before (n = -1) place k of facet f."""
+    if n > 0:
+        return k + 1 if k + 1 < at[f + 1] else at[f]
+    return k - 1 if k > at[f] else at[f + 1] - 1
 
 
 @kernel
@@ -239,22 +242,6 @@ def _pair(at, beyond):
 
 
 @kernel
-def _root(one, v):
-    """The vertex that stands for v and all that are the same."""
-    while one[v] != v:
-        one[v] = one[one[v]]
-        v = one[v]
-    return v
-
-
-@kernel
-def _identify(one, v, w):
-    """Two vertices are the same: the first stands for both."""
-    a, b = _root(one, v), _root(one, w)
-    one[max(a, b)] = min(a, b)
-
-
-@kernel
 def sharpness(a, v, b):
     """How well the corner v between edges from a and to b is known: zeros by structure first, then the sine of the angle.
 
@@ -276,12 +263,15 @@ def join_corners(vertices, at, twin, first, last):
     one, count = np.arange(n).astype(np.int32), np.zeros(n, np.int32)
     for f in range(at.size - 1):
         for k in range(at[f], at[f + 1]):
-            _identify(one, last[k], first[k + 1 if k + 1 < at[f + 1] else at[f]])
-            if twin[k] >= 0:
-                _identify(one, last[k], first[twin[k]])
-                _identify(one, first[k], last[twin[k]])
+            following = first[place_after(at, f, k, 1)]
+            if following != last[k]:
+                identify(one, last[k], following)
+            if twin[k] > k and last[k] != first[twin[k]]:
+                identify(one, last[k], first[twin[k]])
+            if twin[k] > k and first[k] != last[twin[k]]:
+                identify(one, first[k], last[twin[k]])
     for v in range(n):
-        one[v] = _root(one, v)
+        one[v] = root_of(one, v)
         count[one[v]] += 1
     sharpest, best = np.arange(n).astype(np.int32), np.full(n, -1.0)
     for f in range(at.size - 1):
@@ -305,7 +295,7 @@ def paired(rings: Rings) -> tuple[Rings, Ints]:
     twin = _pair(rings.at, rings.beyond)
     kept = (rings.beyond < 0) | (twin >= 0)
     if not kept.all():
-        at = np.concatenate([[0], np.cumsum(kept)])[rings.at]
-        rings = Rings(at, *(array[kept] for array in rings[1:]))
-        twin = _pair(rings.at, rings.beyond)
+        number = np.concatenate([[0], np.cumsum(kept)])
+        rings = Rings(number[rings.at], *(array[kept] for array in rings[1:]))
+        twin = np.where(twin[kept] >= 0, number[twin[kept]], -1).astype(np.int32)
     return rings, twin

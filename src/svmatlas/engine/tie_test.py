@@ -11,14 +11,14 @@ import numpy as np
 from svmatlas.engine.checking import CLEAR, margin_in_single, score_error
 from svmatlas.engine.compiled import kernel
 from svmatlas.engine.doubledouble import dd_add, dd_mul
-from svmatlas.engine.facet import length_of_pull_derivative, solve_derivatives
+from svmatlas.engine.facet import length_of, length_of_pull_derivative, solve_derivatives
 from svmatlas.engine.geometry import triple_product
 from svmatlas.engine.lines import is_anchored, line_dd, line_derivative, slope
 from svmatlas.engine.neighbourhood import is_in_ball
 from svmatlas.engine.predicates import cross_entry_dd
 from svmatlas.engine.refinement import refine
-from svmatlas.engine.scores import cosines, weights_at
-from svmatlas.engine.workspace import L, P, Q, U
+from svmatlas.engine.scores import cosines, score_all, weights_at
+from svmatlas.engine.workspace import MARGIN, L, P, Q, U
 from svmatlas.engine.zeros import UNKNOWN, vanishes
 
 WIDE = 2.0**-21
@@ -74,6 +74,31 @@ def _count_on_margin(t, single, n, l, per_norm, fixed):
     for i in range(n):
         count = np.int32(count + (not abs(cosine[i] - target * inverse[i]) > a + b * inverse[i]))
     return count
+
+
+@kernel
+def is_near_margin(t, i, v, length):
+    """Is a point within THIN of the margin at costs v? All scores there, and the length of the weights, are known."""
+    return not abs(t.lines.at_corner[i] - v[2]) > THIN * (t.data.norm[i] * length + v[2])
+
+
+@kernel
+def may_hold_tied(t):
+    """Is a point outside M that near the margin in the middle of the polygon in hand? One that is tied is (ties.py)."""
+    x, y, z = 0.0, 0.0, 0.0
+    for j in range(t.polygon.n_corners):
+        v = t.edges.corner[j]
+        top = max(v[0], v[1], v[2])
+        x, y, z = x + v[0] / top, y + v[1] / top, z + v[2] / top
+    middle = t.lines.derivative
+    middle[0], middle[1], middle[2] = x, y, z
+    weights_at(t, x, y, z)
+    length = length_of(t.maps.weights)
+    score_all(t, t.lines.at_corner)
+    for i in range(t.state.size):
+        if t.state[i] != MARGIN and is_near_margin(t, i, middle, length):
+            return True
+    return False
 
 
 @kernel

@@ -21,7 +21,7 @@ from svmatlas.engine.mesh import Split
 from svmatlas.engine.predicates import NO_CODE, cross_dd, cross_entry_dd
 from svmatlas.engine.refinement import dot_dd, refine
 from svmatlas.engine.scores import score_all, weights_at
-from svmatlas.engine.tie_test import THIN, measure_corners
+from svmatlas.engine.tie_test import is_near_margin, measure_corners
 from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, P, Q, Region, make_space, make_task
 
 Floats = npt.NDArray[np.float64]
@@ -89,7 +89,7 @@ def _score_without(task, i, c, precise):
 
 @kernel
 def _is_tied(task, i, v, jitter, precise):
-    """Is point i on the margin all over the piece around v: 1, 0, or -1 if that is not known."""
+    """Is point i on the margin all over the piece around v: 1, 0, -1 if that is not known, BLURRED if it nearly is."""
     norm, tiny = task.data.norm[i], (task.data.rows.shape[1] + 2) * UNIT * (0.0 if precise else 1.0)
     left, error, moved = 0.0, 4.0 * UNIT * v[2], jitter * v[2]
     for c in range(3):
@@ -103,30 +103,38 @@ def _is_tied(task, i, v, jitter, precise):
         moved += norm * derivative * v[c]
     if error > 0.5 * TIED * moved:
         return -1
-    return 1 if left <= TIED * moved else 0
+    if left <= TIED * moved:
+        return 1
+    return BLURRED if TIED * left < moved else 0
+
+
+BLURRED = 2
+"""A point that is not on the margin, by no more than what the jitter moves it times 1 / TIED: the jitter has its part in which
+side it is on."""
 
 
 @kernel
 def _find_tied(task, v, jitter, truth):
-    """Put the points that are tied in the piece in hand into M; False if double-double does not tell."""
-    score, state, ready = task.lines.at_corner, task.state, False
+    """Put the points that are tied in the piece in hand into M: 1, or BLURRED; -1 if double-double does not tell."""
+    state, ready, found = task.state, False, 1
     weights_at(task, v[0], v[1], v[2])
     length = length_of(task.maps.weights)
-    score_all(task, score)
+    score_all(task, task.lines.at_corner)
     for i in range(state.size):
-        if state[i] == MARGIN or abs(score[i] - v[2]) > THIN * (task.data.norm[i] * length + v[2]):
+        if state[i] == MARGIN or not is_near_margin(task, i, v, length):
             continue
         ready = ready or _remove_jitter(task)
         if not ready:
-            return False
+            return -1
         tied = _is_tied(task, i, v, jitter, False)
         if tied < 0:
             tied = _is_tied(task, i, v, jitter, True)
         if tied < 0:
-            return False
+            return -1
+        found = max(found, tied)
         if tied == 1:
             truth[i] = MARGIN
-    return True
+    return found
 
 
 @kernel
@@ -154,7 +162,7 @@ def _middle(vertices, corner, first, end, out):
 
 
 @entry_noalloc
-def _find_all_tied(data, region, space, drift, jitter, pieces, states, truth, vertices, at, corner, middle, hopeless):
+def _find_all_tied(data, region, space, drift, jitter, pieces, states, truth, vertices, at, corner, middle, found):
     """Put the points that are tied in some pieces into M of ``truth``."""
     task = make_task(data, region, space)
     moves, last = states.shape[1], -1
@@ -166,22 +174,22 @@ def _find_all_tied(data, region, space, drift, jitter, pieces, states, truth, ve
             continue
         moves, last = take_up(task, states, f, last, drift, moves), f
         _middle(vertices, corner, at[pieces[f]], at[pieces[f] + 1], middle)
-        hopeless[f] = not _find_tied(task, middle, jitter, truth[f])
+        found[f] = _find_tied(task, middle, jitter, truth[f])
 
 
-def find_tied(data: Data, region: Region, split: Split, pieces: Ints) -> tuple[States, States]:
-    """Partitions of some pieces with jitter and without it."""
+def find_tied(data: Data, region: Region, split: Split, pieces: Ints) -> tuple[States, States, Bools]:
+    """Partitions of some pieces with jitter and without it; and in which of them are points BLURRED."""
     mesh, states = split.mesh, split.states(pieces)
-    truth, hopeless = states.copy(), np.zeros(pieces.size, dtype=bool)
+    truth, found = states.copy(), np.ones(pieces.size, dtype=np.int8)
     jitter = float(np.abs(data.target_jitter).max(initial=0.0))
     _find_all_tied(
         data, region, make_space(data, region, closing=False), drift_of(data, 1), jitter, pieces, states, truth,
-        mesh.vertices, mesh.facet_at, mesh.facet_vertices, np.empty(3), hopeless,
+        mesh.vertices, mesh.facet_at, mesh.facet_vertices, np.empty(3), found,
     )  # fmt: skip
     exact = ExactProblem(data, region, 0.0)
-    for f in np.flatnonzero(hopeless):
+    for f in np.flatnonzero(found < 0):
         truth[f] = _find_exactly(exact, states[f])
-    return states, truth
+    return states, truth, found == BLURRED
 
 
 def _find_exactly(problem: ExactProblem, state: States) -> States:
@@ -248,7 +256,7 @@ def _corners_with_less(task, less, vertices, corner, first, out):
 
 
 @entry_noalloc
-def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at, corner, code, short):
+def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at, corner, edges, edge_code, short):
     """Leave of the short edges of some pieces those without length."""
     task = make_task(data, region, space)
     moves, old, new, jitter = states.shape[1], task.lines.ends, task.lines.ends_less, 0.0
@@ -259,7 +267,7 @@ def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at
         first, n = at[pieces[f]], at[pieces[f] + 1] - at[pieces[f]]
         task.polygon.n_corners = n
         for j in range(n):
-            task.edges.code[j] = code[first + j]
+            task.edges.code[j] = edge_code[edges[first + j]]
         known = _refine_with_derivatives(task)
         if known:
             _corners_with_less(task, 0.0, vertices, corner, first, old)
@@ -269,12 +277,12 @@ def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at
                 short[first + j] = known and _has_no_length(old, new, j - 1 if j > 0 else n - 1, j, NOTHING * jitter)
 
 
-def find_collapsed(data: Data, region: Region, split: Split, pieces: Ints, code: npt.NDArray[np.int32], short: Bools) -> None:
+def find_collapsed(data: Data, region: Region, split: Split, pieces: Ints, short: Bools) -> None:
     """Leave of some short edges, marked by their places in the split mesh, those of some pieces that have no length."""
     mesh = split.mesh
     _find_all_collapsed(
         data, region, make_space(data, region, closing=False), drift_of(data, 1), pieces, split.states(pieces),
-        mesh.vertices, mesh.facet_at, mesh.facet_vertices, code, short,
+        mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, mesh.edge_code, short,
     )  # fmt: skip
 
 

@@ -62,7 +62,7 @@ from svmatlas.support.stopping import NEVER, Limit, Pace, Stopped
 SPARE = 1.25
 """Room for a tile, as a multiple of what the largest before it needed."""
 
-FIRST_CHUNK, CHUNK = 2**2, 2**13
+FIRST_CHUNK, CHUNK = 2**4, 2**13
 """Facets closed before the first look at the clock, and at most between two of them."""
 
 
@@ -225,7 +225,7 @@ class _Work:
         )  # fmt: skip
         plant_start(engine.wide, self.arena, start, self.which, key_of(start, engine.words))
         enter(self.arena.table_key, self.arena.table_value, self.arena.key[:1])
-        self.arena.counts[0].layered = max_facets < np.inf  # these are the first facets then
+        self.arena.counts["layered"] = max_facets < np.inf  # these are the first facets then
         self.arena.plateau[:] = engine.plateaus & (max_facets == np.inf)
         self.hints = np.empty(CROWD, HINT)
         self.answers, self.asked = np.empty(0, QUESTION), -1  # all answers, and the facet that they are for
@@ -252,18 +252,18 @@ class _Work:
 
     def _close_some(self) -> int:
         """Close some more facets."""
-        counts, polygon = self.arena.counts[0], self.space.polygon[0]
-        polygon.n_refined = polygon.n_zero = 0
-        done = int(counts.n_done)
+        counts, polygon = self.arena.counts, self.space.polygon  # fields of arrays: those of a record take long in Python
+        polygon["n_refined"] = polygon["n_zero"] = 0
+        done = int(counts["n_done"][0])
         goal = int(min(self.max_facets, done + self.pace.start()))
         outcome = close_all(
             self.data, self.region, self.space, self.words, self.engine.drift, self.start.size, self.axes, self.answers,
             self.arena, self.hints, goal,
         )  # fmt: skip
-        self.pace.stop(int(counts.n_done) - done)
-        self.engine.n_refined += int(polygon.n_refined)
-        self.engine.n_zero += int(polygon.n_zero)
-        if counts.in_hand != self.asked:
+        self.pace.stop(int(counts["n_done"][0]) - done)
+        self.engine.n_refined += int(polygon["n_refined"][0])
+        self.engine.n_zero += int(polygon["n_zero"][0])
+        if counts["in_hand"][0] != self.asked:
             self.answers = self.answers[:0]
         return int(outcome)
 
@@ -286,29 +286,31 @@ class _Work:
 
         Ties, likely ones, and what is left out are left as they are: nobody sees their corners.
         """
-        arena, done = self.arena, int(self.arena.counts[0].n_done)
+        arena, done = self.arena, int(self.arena.counts["n_done"][0])
         new = slice(self.n_sharp, done)
+        if not arena.coarse[new].any():
+            self.n_sharp = done
+            return
         seen = (arena.kind[new] != TIE) & (arena.kind[new] != LIKELY)
         for kind in np.flatnonzero(arena.plateau & (not self.engine.betas)):
             seen &= arena.kind[new] != POSITIVES + kind
         coarse = self.n_sharp + np.flatnonzero(arena.coarse[new] & seen)
-        if coarse.size > 0:
-            problem = self.engine.exact_in(self.region, self.limit)
-            states = states_of(arena.order[coarse].astype(np.intp), arena.parent, arena.flips, self.start[self.which])
-            for f, state in zip(coarse.tolist(), states, strict=True):
-                self.n_sharp = f
-                codes = _rename(arena.code[arena.at[f] : arena.at[f + 1]].astype(np.intp), self.which).tolist()
-                self.sharpened.append((f, rounded(ExactFacet(problem, self._full_state(state)).corners(codes))))
-                self.engine.n_exact += len(codes)
+        problem = self.engine.exact_in(self.region, self.limit)
+        states = states_of(arena.order[coarse].astype(np.intp), arena.parent, arena.flips, self.start[self.which])
+        for f, state in zip(coarse.tolist(), states, strict=True):
+            self.n_sharp = f
+            codes = _rename(arena.code[arena.at[f] : arena.at[f + 1]].astype(np.intp), self.which).tolist()
+            self.sharpened.append((f, rounded(ExactFacet(problem, self._full_state(state)).corners(codes))))
+            self.engine.n_exact += len(codes)
         self.n_sharp = done
 
     def finish(self, outcome: int) -> Facets:
         """The closed facets."""
         engine, arena, n = self.engine, self.arena, self.n_sharp
         self._check(outcome)
-        engine.room = max(engine.room, int(SPARE * arena.counts[0].n_named))
+        engine.room = max(engine.room, int(SPARE * arena.counts["n_named"][0]))
         engine.pace = self.pace.size
-        arena.counts[0].n_done, arena.counts[0].n_found = n, arena.vertex[: arena.at[n]].max(initial=-1) + 1
+        arena.counts["n_done"], arena.counts["n_found"] = n, arena.vertex[: arena.at[n]].max(initial=-1) + 1
         for f, corners in self.sharpened:
             mine = arena.vertex[arena.at[f] : arena.at[f + 1]]
             known = arena.corner[mine] == 0.0  # zero by structure
@@ -366,7 +368,10 @@ def widen(data: Data) -> Data:
 
 
 def _widen(array: Floats) -> Floats:
-    return np.pad(array, [(0, 0)] * (array.ndim - 1) + [(0, -array.shape[-1] % WIDTH)])
+    n = array.shape[-1]
+    wide = np.zeros((*array.shape[:-1], n + -n % WIDTH))
+    wide[..., :n] = array
+    return wide
 
 
 def uncertain(data: Data, facets: Facets, axes: Floats) -> npt.NDArray[np.bool_]:

@@ -465,8 +465,8 @@ class Walker:
                 -1 - line, -1 - goal, self.answers, n,
             )  # fmt: skip
             self.pace.stop(n - known)
-            self.n_refined += int(self.space.polygon[0].n_refined + self.near_space.polygon[0].n_refined)
-            self.n_zero += int(self.space.polygon[0].n_zero + self.near_space.polygon[0].n_zero)
+            self.n_refined += int(self.space.polygon["n_refined"][0] + self.near_space.polygon["n_refined"][0])
+            self.n_zero += int(self.space.polygon["n_zero"][0] + self.near_space.polygon["n_zero"][0])
             if outcome not in (ASKING, PUT_OFF):
                 return n, outcome
             self.answers = self.answers[: len(self.answers) if n == known else 0]
