@@ -139,7 +139,9 @@ class Single:
         """
         margin, positive = state == MARGIN, self.points.positive
         whole = [np.array_equal(margin, own) and np.all(state[~own] == INSIDE) for own in (positive, ~positive)]
-        worst = Found(0.0 if any(whole) else np.inf, int(vertex[0]), 0.0, np.inf)
+        if not any(whole):
+            return Found(np.inf, int(vertex[0]), 0.0, np.inf)
+        worst = Found(0.0, int(vertex[0]), 0.0, np.inf)
         edges = self.mesh.facet_edges[self.mesh.facet_at[f] : self.mesh.facet_at[f + 1]]
         beside = self.mesh.edge_facets[edges].sum(axis=1) - f
         axis = 0 if whole[0] else 1
