@@ -104,8 +104,15 @@ class Single:
     """Bounds the gap of facets, one by one."""
 
     def __init__(
-        self, subject: Subject, partitions: Partitions, points: Points, solver: RowModels | GramModels, lines: list[Vector]
+        self,
+        subject: Subject,
+        partitions: Partitions,
+        points: Points,
+        solver: RowModels | GramModels,
+        lines: list[Vector],
+        is_cut: tuple[bool, bool],
     ) -> None:
+        self.is_cut = is_cut
         self.mesh, self.states_of, _, self.members, self.member_at, self.plateau = subject
         self.pieces_of, self.points, self.solver, self.lines = partitions.of_pieces, points, solver, lines
         self.limits = limits_of(points)
@@ -146,6 +153,7 @@ class Single:
         beside = self.mesh.edge_facets[edges].sum(axis=1) - f
         axis = 0 if whole[0] else 1
         lowest = code == (-len(self.lines) if axis == 0 else -1)
+        lowest &= not (self.plateau[f] and self.is_cut[axis])  # the tile behind has it (stretches.py)
         for j in np.flatnonzero((self.mesh.edge_facets[edges] >= 0).all(axis=1) | lowest).tolist():
             ends = self.mesh.vertices[vertex[[j - 1, j]]]
             near = np.flatnonzero(
