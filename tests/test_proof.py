@@ -429,6 +429,13 @@ def test_wide_rows_with_an_offset_keep_their_digits():
     assert found.ok, str(found)
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_a_map_without_points_is_certified(given):
+    """Rows of zeros without a bias are no points; the file has no rows then."""
+    X, y = np.zeros((4, 2)), np.arange(4) % 2
+    assert svmatlas.certify(svmatlas.explore(X, y, bias=0.0), *((X, y) if given else ())).ok
+
+
 def test_corners_at_uneven_costs_are_those_without_jitter():
     """Costs that differ by 1e8: the jitter, which counts beside the larger one, moved corners by 1e-9 of the smaller one."""
     assert proofs.trial(710060) == "certified"

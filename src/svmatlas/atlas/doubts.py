@@ -60,7 +60,7 @@ class _Partitions(NamedTuple):
 def warn_of_doubts(atlas: Atlas) -> None:
     """Warn if the checker refuses a map that it may refuse; models are right all the same."""
     remedy = _remedy(atlas)
-    if remedy is None or atlas.n_facets == 0:
+    if remedy is None or atlas._problem.n_points == 0:
         return
     with np.errstate(all="ignore"):
         fault = _find_fault(atlas)

@@ -250,7 +250,7 @@ def _stored_rows(stored: Map) -> Any:
         return arrays["X"][row]
     rows = np.ldexp(arrays["data.rows"][:, : parameters["n_features"]], -parameters["exponent"])
     rows = rows * np.where(arrays["data.axis"] == 0, 1.0, -1.0)[:, None]
-    return rows[np.where(held, point, 0)]
+    return rows[np.where(held, point, 0)] if held.any() else np.zeros((point.size, rows.shape[1]))
 
 
 def _some_rows(X: _Sparse, rows: Array) -> _Sparse:
