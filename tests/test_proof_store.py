@@ -107,6 +107,15 @@ def test_facets_of_tiles_are_not_turned_over(seed, tmp_path):
     assert found.tiles
 
 
+@pytest.mark.parametrize("seed", [700076, 900116, 921568])
+def test_stores_that_cannot_be_certified_are_warned_of(seed, tmp_path):
+    case = hostile.make(seed)
+    arguments = {name: value for name, value in case.arguments.items() if name != "max_facets"}
+    with pytest.warns(svmatlas.AccuracyWarning, match="cannot be certified, models are right; "):
+        store = svmatlas.explore(case.X, case.y, store=tmp_path / "map", **arguments)
+    assert not svmatlas.certify(store, case.X, case.y, arguments["sample_weight"]).ok
+
+
 def test_the_command_certifies_a_folder(tmp_path, capsys, finely):
     X, y = cases.gaussian(12, 12, 2, 1.0)
     pd.DataFrame(X).assign(y=y).to_csv(tmp_path / "data.csv", index=False)

@@ -8,12 +8,14 @@ rounding or the jitter has put them, and no bound on the gap of a facet follows 
 from __future__ import annotations
 
 from time import thread_time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from svmatlas.atlas.atlas import Atlas
 from svmatlas.atlas.files import arrays_of_map
+from svmatlas.atlas.opened import AtlasStore
 from svmatlas.data.problem import JITTER, Problem
 from svmatlas.engine.canonical import Canonical
 from svmatlas.engine.workspace import MARGIN, Floats, P, States
@@ -26,9 +28,6 @@ from svmatlas.proof.single import Subject
 from svmatlas.proof.tiling import check_tiling, determinants, region_of
 from svmatlas.store.problems import take_apart
 from svmatlas.store.tiles import plain
-
-if TYPE_CHECKING:
-    from svmatlas.atlas.atlas import Atlas
 
 Ints = npt.NDArray[np.signedinteger[Any]]
 
@@ -57,18 +56,22 @@ class _Partitions(NamedTuple):
         return self.canonical.states(facets)
 
 
-def warn_of_doubts(atlas: Atlas) -> None:
-    """Warn if the checker refuses a map that it may refuse; models are right all the same."""
-    remedy = _remedy(atlas)
-    if remedy is None or atlas._problem.n_points == 0:
+def warn_of_doubts(made: Atlas | AtlasStore) -> None:
+    """Warn if the checker refuses a map that it may refuse, or a tile of a store; models are right all the same."""
+    remedy, end = _remedy(made), thread_time() + SECONDS
+    if remedy is None or made._problem.n_points == 0:
         return
-    with np.errstate(all="ignore"):
-        fault = _find_fault(atlas)
-    if fault is not None:
-        warn_of_accuracy(f"{fault}: the map cannot be certified, models are right; {remedy}")
+    for tile in made.tiles() if isinstance(made, AtlasStore) else [made]:
+        (a, _), (c, _) = tile.region
+        with np.errstate(all="ignore"):
+            fault = _find_fault(tile, (a > made.region[0][0], c > made.region[1][0]), end)
+        if fault is not None:
+            warn_of_accuracy(f"{fault}: the map cannot be certified, models are right; {remedy}")
+        if fault is not None or thread_time() > end:
+            return
 
 
-def _remedy(atlas: Atlas) -> str | None:
+def _remedy(atlas: Atlas | AtlasStore) -> str | None:
     """What would help, if a map may be refused; else None."""
     problem = atlas._problem
     data = problem.data
@@ -84,9 +87,9 @@ def _remedy(atlas: Atlas) -> str | None:
     return None
 
 
-def _find_fault(atlas: Atlas) -> str | None:
-    """What the checker finds wrong with some facets of a map, and with how they tile the region."""
-    problem, end = atlas._problem, thread_time() + SECONDS
+def _find_fault(atlas: Atlas, is_cut: tuple[bool, bool], end: float) -> str | None:
+    """What the checker finds wrong with some facets of a map, and with how they tile the region, until it is time to end."""
+    problem = atlas._problem
     stored = Map(arrays_of_map(atlas._canonical), {})
     region = region_of(plain(atlas.region), problem.cost_exponent)
     faults = check_tiling(stored.facets, region, atlas.complete).faults
@@ -94,7 +97,7 @@ def _find_fault(atlas: Atlas) -> str | None:
         return faults[0]
     partitions: Any = _Partitions(atlas._canonical)
     subject = facets_of(stored, partitions)
-    prover = Prover(subject, partitions, _points(problem), region.lines)
+    prover = Prover(subject, partitions, _points(problem), region.lines, is_cut)
     doubtful = _most_doubtful(subject, problem.data.rows)
     for facets in np.split(doubtful, range(BLOCK, doubtful.size, BLOCK)):
         found = prover.bounds(facets)

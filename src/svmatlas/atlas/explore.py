@@ -183,6 +183,8 @@ def explore(
             task = Task(problem, bounds, start, random_state is None)
             stored = explore_into(store, task, partial(first_state, problem, bounds, start), n_jobs, most, limit, progress)
             limit.answered = True
+            if not any(said):
+                warn_of_doubts(stored)
             return stored
         run = _Run(problem, bounds, start, n_jobs, most, progress)
         atlas = run.map(limit)
