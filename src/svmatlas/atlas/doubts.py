@@ -40,7 +40,10 @@ NARROW = 1e-3
 EACH, SOME = 64, 512
 """Facets of each kind that are looked at, and those whose points on the margin are looked at before."""
 
-BLOCK, SECONDS = 16, 2.0
+LARGE = 4096
+"""Facets among which the narrowest, and those at the most uneven costs, are looked for. Of larger maps these are some."""
+
+BLOCK, SECONDS = 32, 2.0
 """Facets that are looked at at once, and how long it goes on: exact arithmetic takes some hundredths of a second a facet."""
 
 
@@ -92,9 +95,10 @@ def _find_fault(atlas: Atlas, is_cut: tuple[bool, bool], end: float) -> str | No
     problem = atlas._problem
     stored = Map(arrays_of_map(atlas._canonical), {})
     region = region_of(plain(atlas.region), problem.cost_exponent)
-    faults = check_tiling(stored.facets, region, atlas.complete).faults
-    if faults:
-        return faults[0]
+    if atlas.n_facets <= LARGE:
+        faults = check_tiling(stored.facets, region, atlas.complete).faults
+        if faults:
+            return faults[0]
     partitions: Any = _Partitions(atlas._canonical)
     subject = facets_of(stored, partitions)
     prover = Prover(subject, partitions, _points(problem), region.lines, is_cut)
@@ -138,6 +142,11 @@ def _most_doubtful(subject: Subject, rows: Floats) -> Ints:
         orders.append(np.argsort(least, kind="stable")[:EACH])
     turns = [order[k] for k in range(EACH) for order in orders if k < order.size]
     return np.array(list(dict.fromkeys(turns)), dtype=np.intp)
+
+
+def _spread(n: int, most: int) -> Ints:
+    """So many of n numbers, or all, evenly."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.intp))
 
 
 def _independence(rows: Floats, margin: npt.NDArray[np.bool_]) -> Floats:
