@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from svmatlas.atlas.atlas import Atlas
 from svmatlas.atlas.budget import check_memory
+from svmatlas.atlas.doubts import warn_of_doubts
 from svmatlas.atlas.jobs import as_found, is_elsewhere, survey_elsewhere
 from svmatlas.atlas.storing import Task, explore_into
 from svmatlas.atlas.survey import Surveyor
@@ -58,7 +59,8 @@ BLOCK = 4096
 """Pieces that are looked at at once."""
 
 FAINT = 2.0**50
-"""Ratio of two weights beyond which there is a warning: the lighter point is a rounding error of sums with the heavier."""
+"""Ratio of two weights, times the lengths of their rows, beyond which there is a warning: the lighter point is a rounding
+error of sums with the heavier."""
 
 STEEPEST = 2.0**44
 """Condition of the rows beyond which there is a warning: corners in doubles keep some digits of what small columns say."""
@@ -179,18 +181,20 @@ def explore(
         problem = make_problem(
             X, y, bias, sample_weight, random_state, kernel, gamma, degree, coef0, standardize, feature_names, pos_label
         )
-        for warn in (_warn_of_weights, _warn_of_scales, _warn_of_rows):
-            warn(problem)
+        said = [warn(problem) for warn in (_warn_of_weights, _warn_of_scales, _warn_of_rows)]
         if store is not None:
             task = Task(problem, bounds, start, random_state is None)
             stored = explore_into(store, task, partial(first_state, problem, bounds, start), n_jobs, most, limit, progress)
             limit.answered = True
+            if not any(said):
+                warn_of_doubts(stored)
             return stored
         run = _Run(problem, bounds, start, n_jobs, most, progress)
         atlas = run.map(limit)
         limit.answered = True
-    _warn_of_region(atlas)
-    _warn_of_pieces(atlas)
+    said += [warn(atlas) for warn in (_warn_of_region, _warn_of_pieces)]
+    if not any(said):
+        warn_of_doubts(atlas)
     return atlas
 
 
@@ -277,36 +281,43 @@ def _check_start(start: Any, bounds: Bounds) -> tuple[float, float] | None:
     return a, b
 
 
-def _warn_of_region(atlas: Atlas) -> None:
+def _warn_of_region(atlas: Atlas) -> bool:
     """Warn of a region that is so thin, or so far out, that what splits ties decides about its facets."""
     for name, (lo, hi) in zip(("C+", "C-"), atlas.region, strict=True):
         if np.isfinite(hi) and hi - lo < THIN * hi:
             warn_of_accuracy(
                 f"region: {name} from {lo!r} to {hi!r} is too thin for polygons to be exact, models are: use svmatlas.segment"
             )
-            return
+            return True
     mesh, sides = atlas._mesh, make_region(atlas.region, atlas._problem.cost_exponent).sides
     edges = np.flatnonzero(mesh.edge_code < 0)
     line, ends = sides[-1 - mesh.edge_code[edges]][:, None], mesh.vertices[mesh.edge_vertices[edges]]
-    if np.any(np.abs((line * ends).sum(axis=2)) > ASIDE * (np.abs(line) * ends).sum(axis=2)):
+    aside = bool(np.any(np.abs((line * ends).sum(axis=2)) > ASIDE * (np.abs(line) * ends).sum(axis=2)))
+    if aside:
         unit = float(np.ldexp(1.0, int(np.clip(-atlas._problem.cost_exponent, -1000, 1000))))
         warn_of_accuracy(
             f"region: its costs are far beyond those around {unit:.0e} that matter by the scale of the data: polygons are not "
             "exact there, models are; use smaller costs, or standardise the features"
         )
+    return aside
 
 
-def _warn_of_weights(problem: Problem) -> None:
-    """Warn of points that count only at costs where those of large weight are beyond all digits."""
+def _warn_of_weights(problem: Problem) -> bool:
+    """Warn of points that count only at costs where those of large weight, and long rows, are beyond all digits."""
     weight = problem.data.weight
-    if weight.size > 0 and weight.max() > FAINT * weight.min():
+    pull = weight * problem.data.norm
+    ratio = float(pull.max() / pull[pull > 0].min()) if np.any(pull > 0) else 1.0
+    faint = ratio > FAINT
+    if faint:
         warn_of_accuracy(
-            f"sample_weight: the weights of rows differ by a factor of {weight.max() / weight.min():.0e}: polygons at large "
-            "costs are not exact, models are; give rows that hardly count the weight zero"
+            f"sample_weight: the weights of rows differ by a factor of {weight.max() / weight.min():.0e}, and times the "
+            f"lengths of rows by {ratio:.0e}: polygons at large costs are not exact, models are; give rows that hardly "
+            "count the weight zero"
         )
+    return faint
 
 
-def _warn_of_scales(problem: Problem) -> None:
+def _warn_of_scales(problem: Problem) -> bool:
     """Warn of rows whose columns, or the bias, differ too much in scale; the jitter says how much."""
     jitter = float(np.abs(problem.data.target_jitter).max(initial=0.0))
     condition = TAME * np.sqrt(JITTER / jitter) if jitter > 0 else 1.0
@@ -321,29 +332,37 @@ def _warn_of_scales(problem: Problem) -> None:
             f"columns of X and the bias depend on each other up to a part of {lost:.0e} that is no rounding: polygons are not "
             "exact, models are; standardise the features, or leave out such columns"
         )
+    return bool(condition > STEEPEST or lost > LOST)
 
 
-def _warn_of_pieces(atlas: Atlas) -> None:
+def _warn_of_pieces(atlas: Atlas) -> bool:
     """Warn of pieces that could not be put together, because rounding or the jitter says which rows are tied."""
-    data, canonical = atlas._problem.data, atlas._canonical
-    split = canonical.split
-    if canonical.mesh is not split.mesh or not split.tie.any():
-        return
+    fault = _fault_of_pieces(atlas)
+    if fault is not None:
+        warn_of_accuracy(fault)
+    return fault is not None
+
+
+def _fault_of_pieces(atlas: Atlas) -> str | None:
+    data, split = atlas._problem.data, atlas._canonical.split
+    if atlas._canonical.mesh is not split.mesh or not split.tie.any():
+        return None
     if np.abs(data.target_jitter).max(initial=0.0) < ROUNDED:
         parts = in_parts(np.flatnonzero(split.tie), BLOCK)
         if any(_has_dependent(data.rows, split.states(part) == MARGIN) for part in parts):
-            warn_of_accuracy(
+            return (
                 "X, or its kernel matrix, is so badly conditioned that rounding decides which rows are tied: some facets are "
                 "rounding errors, models are right; standardise the features, or choose a region of smaller costs"
             )
-        return
+        return None
     region = make_region(atlas.region, atlas._problem.cost_exponent)
     parts = in_parts(np.flatnonzero(split.kind == CROWDED), BLOCK)
     if any(find_tied(data, region, split, part)[2].any() for part in parts):
-        warn_of_accuracy(
+        return (
             "some rows are so nearly tied that the jitter which splits ties decides about them: facets are shown in pieces, "
             "and some depend on random_state, models are right; round X, or transform columns in which few values are huge"
         )
+    return None
 
 
 def _has_dependent(rows: npt.NDArray[np.float64], margin: npt.NDArray[np.bool_]) -> bool:
@@ -358,7 +377,7 @@ def _has_dependent(rows: npt.NDArray[np.float64], margin: npt.NDArray[np.bool_])
     return False
 
 
-def _warn_of_rows(problem: Problem) -> None:
+def _warn_of_rows(problem: Problem) -> bool:
     """Warn of rows that are nearly equal, but not so nearly that they are tied: jitter and rounding move corners between them.
 
     Rows that are close to each other are so along any direction; those that are neighbours there are looked at. Jitter counts
@@ -375,12 +394,13 @@ def _warn_of_rows(problem: Problem) -> None:
         moved = np.where(apart > TIED, np.maximum(jitter / apart, ROUNDED / by_entry), 0.0)
     k = int(np.argmax(moved)) if moved.size else -1
     if k < 0 or not moved[k] > MOVED:
-        return
+        return False
     i, j = sorted(problem.first_rows[order[k : k + 2]].tolist())
     warn_of_accuracy(
         f"rows {i} and {j} of X differ by {apart[k]:.0e} of their length: corners of facets between them are known to about "
         f"{min(1.0, moved[k]):.0e} only, models are right; round X, so that such rows are equal"
     )
+    return True
 
 
 def _check_most(max_facets: Any) -> float:

@@ -57,11 +57,6 @@ def _take_apart(atlas: Atlas) -> tuple[dict[str, Array], dict[str, Any]]:
     """All arrays of an atlas by name, and all its other values."""
     canonical = atlas._canonical
     own, values = take_apart(atlas._problem)
-    arrays: dict[str, Any] = {f"split.{name}": array for name, array in canonical.split.mesh._asdict().items()}
-    arrays |= {f"split.{name}": getattr(canonical.split, name) for name in Split._fields[1:]}
-    if canonical.mesh is not canonical.split.mesh:
-        arrays |= {f"mesh.{name}": array for name, array in canonical.mesh._asdict().items()}
-        arrays |= {f"canonical.{name}": getattr(canonical, name) for name in Canonical._fields[2:]}
     parameters = {
         "region": [[lo, None if np.isinf(hi) else hi] for lo, hi in atlas.region],
         "complete": atlas.complete,
@@ -70,7 +65,17 @@ def _take_apart(atlas: Atlas) -> tuple[dict[str, Array], dict[str, Any]]:
         "n_exact": atlas.n_exact,
         "notes": atlas.notes,
     }
-    return checked(arrays | own), parameters | values
+    return checked(arrays_of_map(canonical) | own), parameters | values
+
+
+def arrays_of_map(canonical: Canonical) -> dict[str, Array]:
+    """The arrays of a map by name."""
+    arrays: dict[str, Any] = {f"split.{name}": array for name, array in canonical.split.mesh._asdict().items()}
+    arrays |= {f"split.{name}": getattr(canonical.split, name) for name in Split._fields[1:]}
+    if canonical.mesh is not canonical.split.mesh:
+        arrays |= {f"mesh.{name}": array for name, array in canonical.mesh._asdict().items()}
+        arrays |= {f"canonical.{name}": getattr(canonical, name) for name in Canonical._fields[2:]}
+    return arrays
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -31,6 +31,7 @@ from svmatlas.engine.plateaus import UnclosedError
 from svmatlas.engine.tile import Engine, EngineError, Facets
 from svmatlas.engine.upright import set_upright
 from svmatlas.engine.workspace import Region, States
+from svmatlas.proof.certify import Certificate, certify
 from svmatlas.store.index import Index, OnCuts, make_index, read_index
 from svmatlas.store.manifest import INDEX, PROBLEM, Manifest, Progress, progress_of, read_manifest
 from svmatlas.store.problems import read_problem
@@ -377,6 +378,7 @@ class AtlasStore:
             canonical = unite_tile(self._engine, self._problem, self._region, tile.bounds, facets, pool)
         if canonical.mesh.facet_layer.size != self._manifest.done[tile.number].summary.n_facets:
             raise FileError(f"{self._manifest.tile_path(tile.number)} has other facets than when it was made: explore again")
+        set_upright(canonical.mesh, tile.bounds, self._problem.cost_exponent)
         atlas = Atlas(self._problem, tile.bounds, canonical, True, NOT_COUNTED)
         n_bytes = OVERHEAD * sum(array.nbytes for array in (*canonical.mesh, *canonical.split.mesh))
         return _Held(atlas, find_cuts(self._problem, self._region, tile.bounds, canonical.mesh), n_bytes)
@@ -414,6 +416,14 @@ class AtlasStore:
 
         """
         return validate_store(self, n_costs, random_state, progress, n_jobs, time_budget)
+
+    def certify(
+        self, X: Any = None, y: Any = None, sample_weight: Any = None, progress: Any = None, n_jobs: int | None = None
+    ) -> Certificate:
+        """Prove that the map is right for given data, tile by tile; see :func:`svmatlas.certify`."""
+        report = certify(self, X, y, sample_weight, progress, n_jobs)
+        assert isinstance(report, Certificate)
+        return report
 
     def atlas(self, n_jobs: int | None = None) -> Atlas:
         """Join the tiles of a complete store into an atlas in memory: the one that ``explore`` gives without a store.

@@ -15,6 +15,7 @@ from svmatlas.atlas.single import unite_tile
 from svmatlas.atlas.survey import RAY_SHARE, Surveyor
 from svmatlas.data.problem import Bounds, check_bounds, make_problem
 from svmatlas.engine.ahead import compile_kernels, get_help
+from svmatlas.engine.upright import set_upright
 from svmatlas.support.progress import finish, make_bar, move_to
 from svmatlas.support.stopping import Limit, check_budget, stoppable
 from svmatlas.support.threads import make_pool
@@ -86,7 +87,9 @@ def _atlas_of(surveyor: Surveyor, tile: Bounds, depth: int, limit: Limit) -> Atl
     surveyor.remember(tile, facets)
     counts = {name: count - before[name] for name, count in engine.counts.items()}
     with make_pool(1) as pool:
-        return Atlas(problem, tile, unite_tile(engine, problem, surveyor.region, tile, facets, pool), True, counts)
+        canonical = unite_tile(engine, problem, surveyor.region, tile, facets, pool)
+    set_upright(canonical.mesh, tile, problem.cost_exponent)
+    return Atlas(problem, tile, canonical, True, counts)
 
 
 def estimate(

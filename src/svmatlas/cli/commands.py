@@ -271,14 +271,15 @@ def _validate(arguments: argparse.Namespace) -> int:
 def _certify(arguments: argparse.Namespace) -> int:
     table = None if arguments.data is None else _read(arguments)
     X, y, weights = (None, None, None) if table is None else (table.X, table.y, _weights(arguments, table))
-    bar: Any = make_bar(" facets") if _progress(arguments) else nullcontext()
+    is_store = Path(arguments.map).is_dir()
+    bar: Any = make_bar(" tiles" if is_store else " facets") if _progress(arguments) else nullcontext()
     with bar as shown, _about(arguments.data or arguments.map):
 
         def advance(done: int, total: int) -> None:
             shown.total = total
             shown.update(done - shown.n)
 
-        subject = _whole(arguments.map) if Path(arguments.map).is_dir() else arguments.map
+        subject = svmatlas.open(arguments.map) if is_store else arguments.map
         report = svmatlas.certify(subject, X, y, weights, advance if shown is not None else None, arguments.jobs)
     _report(arguments, vars(report), str(report))
     return OK if report.ok else NO

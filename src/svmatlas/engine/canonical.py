@@ -75,6 +75,9 @@ from svmatlas.support.stopping import NEVER, Limit
 WAY = 2.0**0.5 - 1
 """Where on an edge the way through ties is begun, as a share of its length: at no place that data would have."""
 
+UNEVEN = 1e-6
+"""Least coordinate of a vertex, relative to its largest, from which on the jitter moves it by 1e-7 of itself at most."""
+
 CHUNK = 1024
 """Pieces or edges whose partitions are in hand at once."""
 
@@ -561,16 +564,23 @@ def _put_on_sides(axes, corners, at, beyond, first, last, one, out):
                 out[one[last[k]]] = corners[side]
 
 
+@kernel
+def _is_uneven(c):
+    """Has a vertex a coordinate so small that the jitter, which counts beside the largest, moves it?"""
+    least = UNEVEN * max(c[0], c[1], c[2])
+    return 0.0 < c[0] < least or 0.0 < c[1] < least or 0.0 < c[2] < least
+
+
 @entry
 def _sharpest(vertices, split_at, plateau, much_tied, at, place, first, last, one):
-    """For vertices that stand for several, or are of a much tied facet, the sharpest corner in a piece with both edges.
+    """For vertices that stand for several, are uneven, or of a much tied facet the sharpest corner of a piece with both edges.
 
     A corner is a piece and two of its places. Also: which vertices are of such facets. The jitter moves others by 1e-10 or so.
     """
     several, at_much_tied, best = np.zeros(one.size, np.bool_), np.zeros(one.size, np.bool_), np.zeros(one.size)
     chosen = np.full((one.size, 3), -1, np.int64)
     for v in range(one.size):
-        several[one[v]] |= one[v] != v
+        several[one[v]] |= one[v] != v or _is_uneven(vertices[v])
     for f in range(at.size - 1):
         for k in range(at[f] if much_tied[f] else at[f + 1], at[f + 1]):
             at_much_tied[one[last[k]]] = True

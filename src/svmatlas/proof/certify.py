@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from svmatlas.proof.cover import Box, find_fault
 from svmatlas.proof.gaps import Prover, facets_of
 from svmatlas.proof.partitions import Partitions, check_events
 from svmatlas.proof.reading import Map, ProofError, read_map
 from svmatlas.proof.rows import make_points
 from svmatlas.proof.selection import SelectionCertificate, certify_selection, is_selection
 from svmatlas.proof.single import Subject
+from svmatlas.proof.stretches import SLIP, Cuts, Stretches, find_missing
 from svmatlas.proof.tiling import Tiling, check_tiling, make_region
 
 GAP = 1e-9
@@ -59,6 +61,8 @@ class Certificate:
         Sizes of the map.
     faults : list of str
         What is wrong, by place.
+    tile : int
+        Of a store: the tile, as :meth:`AtlasStore.tiles` counts them, whose facet ``facet`` is; -1 if it is not of a store.
 
     """
 
@@ -75,15 +79,17 @@ class Certificate:
     n_facets: int
     n_pieces: int
     faults: list[str] = field(default_factory=list)
+    tile: int = -1
 
     def __str__(self) -> str:
         covers = "tile the region exactly" if self.complete else "are a part of the region"
+        place = "" if self.tile < 0 else f" of tile {self.tile}"
         limit = "" if np.isinf(self.largest_costs) else f", for C+ + C- up to {self.largest_costs:.1e}"
         lines = [
             f"{'certified' if self.ok else 'NOT CERTIFIED'}, for the rows as they were {self.data}",
             f"  {self.n_facets} facets, of {self.n_pieces} pieces" + ("" if self.faults else f": they {covers}"),
             f"  relative duality gap of all models at most {self.gap:.1e}{limit}",
-            f"  ... at costs ({self.costs[0]:.6g}, {self.costs[1]:.6g}), a corner of facet {self.facet}",
+            f"  ... at costs ({self.costs[0]:.6g}, {self.costs[1]:.6g}), a corner of facet {self.facet}{place}",
             f"  conditions of optimality hold at all corners up to {self.moved:.1e}",
         ]
         return "\n".join(lines + [f"  fault: {fault}" for fault in self.faults])
@@ -101,16 +107,16 @@ def certify(
 
     Parameters
     ----------
-    atlas : Atlas, str or path-like
+    atlas : Atlas, AtlasStore, str or path-like
         The map, or its file, or the proof of a selection. (A map is written to a temporary file first, and read by the
-        checker's own reader.)
+        checker's own reader; a store tile by tile.)
     X, y : array-like, optional
         The data as they were given to ``explore``: rows or, for a precomputed kernel, the kernel matrix; dense, sparse, or a
         data frame. Default: the rows in the file; then the check is of the map, not of what became of the data before.
     sample_weight : array-like of shape (n_rows,), optional
         The weights, if there were any.
     progress : callable, optional
-        Called with the number of facets checked so far and of all.
+        Called with the number of facets checked so far and of all; of a store, tiles.
     n_jobs : int, optional
         Number of threads; -1 for all cores. Default: 1.
 
@@ -135,6 +141,11 @@ def certify(
 def _certify_file(
     atlas: Any, X: Any, y: Any, sample_weight: Any, progress: Any, n_jobs: int | None
 ) -> Certificate | SelectionCertificate:
+    if hasattr(atlas, "tiles"):
+        with np.errstate(all="ignore"):
+            return _certify_store(atlas, X, y, sample_weight, progress, n_jobs)
+    if not hasattr(atlas, "save") and os.path.isdir(atlas):
+        raise ProofError(f"{atlas} is a folder: a store is checked when it is open (svmatlas.open)")
     if not hasattr(atlas, "save") and is_selection(atlas):
         if X is None:
             raise ProofError("a selection is proven for data: give X and y")
@@ -159,7 +170,10 @@ def _read(atlas: Any) -> Map:
         return read_map(path)
 
 
-def _certify(stored: Map, X: Any, y: Any, weight: Any, progress: Any, n_jobs: int | None) -> Certificate:
+def _certify(
+    stored: Map, X: Any, y: Any, weight: Any, progress: Any, n_jobs: int | None, tile: Cuts | None = None
+) -> Certificate:
+    """The certificate of a map; of a tile the stretches of plateaus on its cuts are noted."""
     points, faults = make_points(stored, X, y, weight)
     tiling = check_tiling(stored.facets, make_region(stored), stored.parameters["complete"])
     faults += tiling.faults
@@ -172,13 +186,63 @@ def _certify(stored: Map, X: Any, y: Any, weight: Any, progress: Any, n_jobs: in
     if faults:
         return _report(stored, tiling, _Worst(), data, faults)
     worst, done, subject = _Worst(), 0, facets_of(stored, partitions)
-    prover = Prover(subject, partitions, points, make_region(stored).lines)
+    lines = make_region(stored).lines
+    prover = Prover(subject, partitions, points, lines, (False, False) if tile is None else tile.is_below)
+    if tile is not None:
+        tile.note(subject.mesh, subject.states, subject.plateau, points.positive, len(lines))
     for bounds, facets in _run(prover, np.arange(subject.mesh.n_facets), n_jobs):
         worst.take(subject, bounds, facets)
         done += facets.size
         if progress is not None:
             progress(done, subject.mesh.n_facets)
     return _report(stored, tiling, worst, data, worst.faults)
+
+
+def _certify_store(store: Any, X: Any, y: Any, weight: Any, progress: Any, n_jobs: int | None) -> Certificate:
+    """Each tile as a map of its own box of costs, one at a time; that the boxes tile the region, and plateaus go on."""
+    found: list[Certificate] = []
+    boxes: list[Box] = []
+    stretches = Stretches([], [])
+    for tile in store.tiles():
+        stored = _read(tile)
+        (a, b), (c, d) = ((lo, np.inf if hi is None else hi) for lo, hi in stored.parameters["region"])
+        boxes.append(((a, b), (c, d)))
+        cuts = Cuts(boxes[-1], (a > store.region[0][0], c > store.region[1][0]), stretches)
+        found.append(_certify(stored, X, y, weight, None, n_jobs, cuts))
+        if progress is not None:
+            progress(len(found), store.n_tiles)
+    faults = [f"tile {k}: {fault}" for k, each in enumerate(found) for fault in each.faults[:1]][:WORST]
+    hole = find_fault(store.region, boxes) if store.complete else None
+    missing = find_missing(stretches)
+    if missing is not None:
+        faults.append(
+            f"a plateau at C{'+-'[missing.axis]} = {missing.cost:g} does not go on in the tile behind, or that is not done"
+        )
+    return _join(
+        store, found, faults + ([] if hole is None else [hole]), store.complete and hole is None, bool(stretches.needed)
+    )
+
+
+def _join(store: Any, found: list[Certificate], faults: list[str], tiles: bool, slipped: bool) -> Certificate:
+    """The certificate of a store from those of its tiles."""
+    worst = max(range(len(found)), key=lambda k: found[k].gap, default=-1)
+    place = found[worst] if found else None
+    return Certificate(
+        ok=not faults,
+        gap=0.0 if place is None else place.gap + (8 * float(SLIP) if slipped else 0.0),
+        facet=-1 if place is None else place.facet,
+        costs=(0.0, 0.0) if place is None else place.costs,
+        tiles=tiles and all(each.tiles for each in found),
+        largest_costs=min((each.largest_costs for each in found), default=np.inf),
+        n_beyond=sum(each.n_beyond for each in found),
+        moved=max((each.moved for each in found), default=0.0),
+        complete=store.complete,
+        data="stored" if place is None else place.data,
+        n_facets=store.n_facets,
+        n_pieces=store.n_pieces,
+        faults=faults,
+        tile=worst,
+    )
 
 
 def _check_pieces(stored: Map) -> list[str]:

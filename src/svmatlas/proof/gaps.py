@@ -52,13 +52,23 @@ def facets_of(stored: Map, partitions: Partitions) -> Subject:
 
 
 class Prover:
-    """Bounds the gap of facets, block by block; nothing in it changes."""
+    """Bounds the gap of facets, block by block; nothing in it changes.
 
-    def __init__(self, subject: Subject, partitions: Partitions, points: Points, lines: list[Vector]) -> None:
+    ``is_cut``: whether behind the sides of the least C+, and of the least C-, there is another tile of the same map.
+    """
+
+    def __init__(
+        self,
+        subject: Subject,
+        partitions: Partitions,
+        points: Points,
+        lines: list[Vector],
+        is_cut: tuple[bool, bool] = (False, False),
+    ) -> None:
         self.mesh, self.states_of, self.piece, _, self.member_at, self.plateau = subject
         self.pieces_of = partitions.of_pieces
         self.solver = RowModels(points) if points.rows is not None else GramModels(points)
-        self.single = Single(subject, partitions, points, self.solver, lines)
+        self.single = Single(subject, partitions, points, self.solver, lines, is_cut)
         self.is_far = is_far(self.mesh.vertices, limits_of(points)[-1])
         self.block = max(16, ENTRIES // max(1, points.weight.size))
 

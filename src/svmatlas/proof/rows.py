@@ -149,7 +149,8 @@ def _count_monomials(kernel: dict[str, Any], d: int) -> float:
 
 def _monomials(kernel: dict[str, Any], X: Floats, bias: float) -> Floats:
     """Rows whose inner products are (gamma x.y + coef0)^degree + bias^2: monomials, times roots of their coefficients."""
-    m, gamma, coef0 = int(kernel["degree"]), np.float64(kernel["gamma"]), np.float64(kernel["coef0"])
+    m, coef0 = int(kernel["degree"]), np.float64(kernel["coef0"])
+    gamma, X = _balanced(kernel, X)
     squares: dict[bytes, float] = {}  # coefficients of monomials; those that are equal for all rows are one
     for k in range(m + 1):
         for which in combinations_with_replacement(range(X.shape[1]), k):
@@ -160,9 +161,16 @@ def _monomials(kernel: dict[str, Any], X: Floats, bias: float) -> Floats:
     return np.column_stack([np.sqrt(square) * np.frombuffer(column) for column, square in squares.items()])
 
 
+def _balanced(kernel: dict[str, Any], X: Floats) -> tuple[np.float64, Floats]:
+    """Gamma between 1 and 4, and rows to go with it: powers of two are exact, powers of a tiny gamma are not."""
+    gamma = np.float64(kernel["gamma"])
+    half = int(np.frexp(gamma)[1] - 1) // 2 if gamma > 0 else 0
+    return np.ldexp(gamma, -2 * half), np.ldexp(X, half)
+
+
 def _kernel(kernel: dict[str, Any], X: Floats) -> Floats:
     """The matrix of a kernel by its definition."""
-    gamma = kernel["gamma"]
+    gamma, X = _balanced(kernel, X)
     if kernel["name"] == "poly":
         values: Floats = (gamma * (X @ X.T) + kernel["coef0"]) ** kernel["degree"]
         return values
@@ -242,7 +250,7 @@ def _stored_rows(stored: Map) -> Any:
         return arrays["X"][row]
     rows = np.ldexp(arrays["data.rows"][:, : parameters["n_features"]], -parameters["exponent"])
     rows = rows * np.where(arrays["data.axis"] == 0, 1.0, -1.0)[:, None]
-    return rows[np.where(held, point, 0)]
+    return rows[np.where(held, point, 0)] if held.any() else np.zeros((point.size, rows.shape[1]))
 
 
 def _some_rows(X: _Sparse, rows: Array) -> _Sparse:

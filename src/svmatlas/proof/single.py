@@ -104,8 +104,15 @@ class Single:
     """Bounds the gap of facets, one by one."""
 
     def __init__(
-        self, subject: Subject, partitions: Partitions, points: Points, solver: RowModels | GramModels, lines: list[Vector]
+        self,
+        subject: Subject,
+        partitions: Partitions,
+        points: Points,
+        solver: RowModels | GramModels,
+        lines: list[Vector],
+        is_cut: tuple[bool, bool],
     ) -> None:
+        self.is_cut = is_cut
         self.mesh, self.states_of, _, self.members, self.member_at, self.plateau = subject
         self.pieces_of, self.points, self.solver, self.lines = partitions.of_pieces, points, solver, lines
         self.limits = limits_of(points)
@@ -139,11 +146,14 @@ class Single:
         """
         margin, positive = state == MARGIN, self.points.positive
         whole = [np.array_equal(margin, own) and np.all(state[~own] == INSIDE) for own in (positive, ~positive)]
-        worst = Found(0.0 if any(whole) else np.inf, int(vertex[0]), 0.0, np.inf)
+        if not any(whole):
+            return Found(np.inf, int(vertex[0]), 0.0, np.inf)
+        worst = Found(0.0, int(vertex[0]), 0.0, np.inf)
         edges = self.mesh.facet_edges[self.mesh.facet_at[f] : self.mesh.facet_at[f + 1]]
         beside = self.mesh.edge_facets[edges].sum(axis=1) - f
         axis = 0 if whole[0] else 1
         lowest = code == (-len(self.lines) if axis == 0 else -1)
+        lowest &= not (self.plateau[f] and self.is_cut[axis])  # the tile behind has it (stretches.py)
         for j in np.flatnonzero((self.mesh.edge_facets[edges] >= 0).all(axis=1) | lowest).tolist():
             ends = self.mesh.vertices[vertex[[j - 1, j]]]
             near = np.flatnonzero(

@@ -221,7 +221,7 @@ def _doubtful(mesh: Mesh) -> tuple[Ints, Floats]:
     facet = mesh.place_facet()
     first = mesh.facet_at[:-1][facet]
     fan = np.flatnonzero((np.arange(corner.size) != first) & (after != first))
-    turn, size = _determinants(mesh.vertices, np.column_stack([corner[first[fan]], corner[fan], corner[after[fan]]]))
+    turn, size = determinants(mesh.vertices, np.column_stack([corner[first[fan]], corner[fan], corner[after[fan]]]))
     doubt = np.flatnonzero(~(turn > TURN * size))
     relative = np.zeros(mesh.n_facets)
     np.minimum.at(relative, facet[fan[doubt]], turn[doubt] / np.maximum(size[doubt], np.finfo(float).tiny))
@@ -229,7 +229,7 @@ def _doubtful(mesh: Mesh) -> tuple[Ints, Floats]:
     return doubtful, relative[doubtful]
 
 
-def _determinants(vertices: Floats, triple: Ints) -> tuple[Floats, Floats]:
+def determinants(vertices: Floats, triple: Ints) -> tuple[Floats, Floats]:
     """Determinants of three vertices each, and the sums of the sizes of their terms."""
     turn, size = np.zeros(len(triple)), np.zeros(len(triple))
     for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
