@@ -218,6 +218,7 @@ class PatchSearch:
     ) -> None:  # fmt: skip
         """Bound a half of a patch, and cut it into patches with high and with lower bounds; others are dropped."""
         edges = half.edges
+        rows = [fold.rows.some(kept) for fold, kept in zip(self.team.things, patch.rows, strict=True)]
         value = _highest(upper_profile(parts, self.judge), edges)
         value = np.minimum(value, patch.upper)
         kind = np.where(value < best - self.judge.equal, 0, np.where(value <= (best + patch.upper) / 2, 1, 2))
@@ -226,8 +227,8 @@ class PatchSearch:
             ratio, upper = (float(edges[cells[0]]), float(edges[cells[-1] + 1])), float(value[cells].max())
             if which != 0:
                 below, above = ([knots.piece(*ratio) for knots in one] for one in arcs)
-                known = zip(patch.rows, self.team.things, parts, strict=True)
-                kept = [_undecided(before, fold.rows, part.sure[cells]) for before, fold, part in known]
+                known = zip(patch.rows, rows, parts, strict=True)
+                kept = [_undecided(before, own, part.sure[cells]) for before, own, part in known]
                 self._push(Patch(patch.side, size, ratio, upper, patch.level + 1, (below, above), kept))
 
     def _push(self, patch: Patch) -> None:
@@ -268,6 +269,6 @@ def _highest(profile: Profile, edges: Floats) -> Floats:
 
 
 def _undecided(kept: Kept, rows: Rows, sure: npt.NDArray[np.int8]) -> Kept:
-    """The rows of a fold, of which some were kept, that may change in some cells."""
+    """The rows of a fold, among those that were kept, that may change in some cells."""
     positive, negative = np.all(sure == 1, axis=0), np.all(sure == -1, axis=0)
-    return Kept(kept.numbers[~(positive | negative)], kept.right + rows.some(kept).tally(positive, negative))
+    return Kept(kept.numbers[~(positive | negative)], kept.right + rows.tally(positive, negative))
