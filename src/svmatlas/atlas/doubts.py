@@ -43,7 +43,7 @@ EACH, SOME = 64, 512
 LARGE = 4096
 """Facets among which the narrowest, and those at the most uneven costs, are looked for. Of larger maps these are some."""
 
-BLOCK, SECONDS = 32, 2.0
+BLOCK, SECONDS = 4, 1.0
 """Facets that are looked at at once, and how long it goes on: exact arithmetic takes some hundredths of a second a facet."""
 
 

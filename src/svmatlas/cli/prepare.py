@@ -28,12 +28,13 @@ def compile_all() -> None:
 
 
 def use_explore() -> None:
-    """Use every kernel of ``explore`` once: there are more rows than go into one tile; tied rows; rows of low rank."""
+    """Use every kernel of ``explore`` once: there are more rows than go into one tile; tied rows; decimals."""
     y = np.arange(600) % 2
     X = np.random.default_rng(0).normal(size=(600, 2)) + y[:, None]
     svmatlas.explore(X, y, region=((0.5, 0.6), (0.5, 0.6)))
     k = np.arange(24)
     svmatlas.explore(np.hstack([np.eye(3)[k % 3], np.eye(4)[k * k % 4]]), k % 5 == 0)
+    svmatlas.explore(np.column_stack([k % 5, k * k % 7]) / 10, k % 3 == 0)  # ties up to rounding
 
 
 def use_others() -> None:
