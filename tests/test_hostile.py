@@ -31,6 +31,12 @@ def test_polynomial_kernels_of_rows_that_are_nearly_equal_or_vanish(seed):
     hostile.trial(seed)
 
 
+@pytest.mark.parametrize("seed", [827339, 828271])
+def test_polynomial_kernels_of_rows_whose_ratios_are_out_of_range(seed):
+    """Lengths of rows whose ratio is no double, and alpha beyond all doubles."""
+    hostile.trial(seed)
+
+
 def test_the_measure_finds_wrong_models():
     X, y = cases.gaussian(6, 6, 2, 0.5)
     atlas = svmatlas.explore(X, y)

@@ -309,7 +309,7 @@ def _condition(rows: Floats) -> float:
     sizes = np.linalg.svd(rows, compute_uv=False)
     if not sizes[0] <= WILD * sizes[-1]:
         length = np.linalg.norm(rows, axis=1)
-        factor = length.max() / max(length.min(), np.finfo(float).tiny)
+        factor = length.max() / max(length.min(), length.max() * np.finfo(float).tiny)  # it is a double
         raise ValueError(
             f"rows by the kernel differ in scale by a factor of {factor:.0e}, and its matrix is singular beside that: "
             "standardise the features, or leave out tiny rows"

@@ -160,14 +160,14 @@ class ExactFacet:
         return (s > 0) - (s < 0)
 
     def maps(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """A (3, N) and Beta (3, d), correctly rounded."""
+        """A (3, N) and Beta (3, d), correctly rounded; infinite where that is out of range."""
         (_, e), (_, f), (_, g) = self.problem.rows, self.problem.targets, self.problem.weights
         two = Fraction(2)
         alpha_unit, beta_unit = (two**-g, two**-g, two ** (2 * e - f)), (two ** (-g - e), two ** (-g - e), two ** (e - f))
         alpha = np.zeros((3, self.state.size))
         for i, a in zip(self.margin, self.alpha, strict=True):
-            alpha[:, i] = [float(v * unit / self.divisor) for v, unit in zip(a, alpha_unit, strict=True)]
-        beta = [[float(v * unit / self.divisor) for v in b] for b, unit in zip(self.beta, beta_unit, strict=True)]
+            alpha[:, i] = [_as_double(v * unit / self.divisor) for v, unit in zip(a, alpha_unit, strict=True)]
+        beta = [[_as_double(v * unit / self.divisor) for v in b] for b, unit in zip(self.beta, beta_unit, strict=True)]
         return alpha, np.array(beta)
 
     def solution(self, c: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
@@ -234,6 +234,14 @@ def _cross(a: Line, b: Line) -> Line:
 def _turn(v: Line) -> Line:
     """One of the two vectors of a point: the entry of largest size is positive."""
     return v if max(v, key=abs) > 0 else (-v[0], -v[1], -v[2])
+
+
+def _as_double(value: Fraction) -> float:
+    """A number, correctly rounded; infinite if it is out of range."""
+    try:
+        return float(value)
+    except OverflowError:
+        return np.inf if value > 0 else -np.inf
 
 
 def rounded(corners: list[Line]) -> npt.NDArray[np.float64]:

@@ -190,7 +190,7 @@ def _evaluate(data: Data, region: Region, states: States, c: Floats) -> tuple[Fl
         terms = beta_map * (c / c[:, L, None])[:, :, None]
         beta = terms.sum(axis=1)
         beta[np.abs(beta) <= CANCELLED * np.abs(terms).sum(axis=1)] = 0.0
-    return np.einsum("kci,kc->ki", alpha_map, c), beta
+        return np.einsum("kci,kc->ki", alpha_map, c), beta
 
 
 def _solve(data: Data, states: States, c: Floats, alpha: Floats, beta: Floats) -> Solution:
