@@ -171,7 +171,7 @@ def check_memory(surveyor: Surveyor, n_jobs: int, limit: Limit) -> None:
         available = available_memory() if n > FEW_TILES else np.inf
         if min(PLENTY * n, n_jobs * limit.left / FASTEST) * BYTES > available:
             _look_into(surveyor, grid, n_jobs, limit, available)
-        if surveyor.all_cut or limit.finite:
+        if surveyor.all_cut or limit.finite or limit.expired:
             return
         seconds *= LONGER
 
