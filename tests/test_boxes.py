@@ -70,7 +70,7 @@ def test_rows_that_the_ball_decides_are_decided(name):
         positive, negative = decide(corners, square)
         n_decided += int(np.sum(positive | negative))
         for share in rng.uniform(size=(4, 2)):
-            value = solver.solve(tuple(low * (1 + share * (width - 1))), NEVER, corners[0]).value
+            value = solver.solve(tuple(low * (1 + share * (width - 1))), NEVER, corners[0].near).value
             assert np.all(value[positive] > 0)
             assert np.all(value[negative] < 0)
     assert n_decided > 0
@@ -97,7 +97,7 @@ def test_walks_and_guesses_end_in_the_solution(name):
     X, y = CASES[name]()
     rng = np.random.default_rng(2)
     solver = solver_of(X, y, np.arange(len(y)))
-    near = solver.solve((0.1, 0.2), NEVER)
+    near = solver.solve((0.1, 0.2), NEVER).near
     for costs in 10.0 ** rng.uniform(-3, 3, (6, 2)):
         plain = solver.solve(tuple(costs), NEVER)
         for events in (0, 10**6):

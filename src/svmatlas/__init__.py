@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from svmatlas import plot, scoring
     from svmatlas.atlas.atlas import Atlas, load
     from svmatlas.atlas.budget import Estimate
+    from svmatlas.atlas.checker import certify
     from svmatlas.atlas.explore import explore
     from svmatlas.atlas.facets import Facet, Partition
     from svmatlas.atlas.opened import AtlasStore
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from svmatlas.models.gap import AccuracyWarning
     from svmatlas.models.svc import AsymmetricSVC
     from svmatlas.paths.ray import Path, ray, segment
-    from svmatlas.proof.certify import Certificate, certify
+    from svmatlas.proof.certify import Certificate
     from svmatlas.proof.reading import ProofError
     from svmatlas.support.arrays import FileError
 
@@ -34,6 +35,7 @@ _HOMES = {
     "atlas.atlas": ("Atlas", "load"),
     "atlas.facets": ("Facet", "Partition"),
     "atlas.budget": ("Estimate",),
+    "atlas.checker": ("certify",),
     "atlas.explore": ("explore",),
     "atlas.opened": ("AtlasStore",),
     "atlas.storing": ("resume",),
@@ -49,7 +51,7 @@ _HOMES = {
     "models.gap": ("AccuracyWarning",),
     "models.svc": ("AsymmetricSVC",),
     "paths.ray": ("Path", "ray", "segment"),
-    "proof.certify": ("Certificate", "certify"),
+    "proof.certify": ("Certificate",),
     "proof.reading": ("ProofError",),
     "support.arrays": ("FileError",),
 }

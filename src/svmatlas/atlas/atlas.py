@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from svmatlas.atlas.checker import certify_map
 from svmatlas.atlas.facets import Facet, Partition
 from svmatlas.atlas.files import export, read, save
 from svmatlas.atlas.solver import Solver
@@ -24,7 +25,6 @@ from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, P, Q, Region
 from svmatlas.models.gap import user_gaps, warn_if_inaccurate
 from svmatlas.models.solve import Solution, solution_maps
 from svmatlas.models.svc import AsymmetricSVC, make_classifier
-from svmatlas.proof.certify import Certificate, certify
 from svmatlas.support.messages import positive_of, shown
 
 if TYPE_CHECKING:
@@ -505,13 +505,7 @@ class Atlas(Views):
         """
         return validate(self, n_costs, random_state, progress, n_jobs)
 
-    def certify(
-        self, X: Any = None, y: Any = None, sample_weight: Any = None, progress: Any = None, n_jobs: int | None = None
-    ) -> Certificate:
-        """Prove that the map is right for given data; see :func:`svmatlas.certify`."""
-        report = certify(self, X, y, sample_weight, progress, n_jobs)
-        assert isinstance(report, Certificate)
-        return report
+    certify = certify_map
 
 
 def check_costs(region: Bounds, C_pos: Any, C_neg: Any) -> tuple[tuple[Floats, Floats], bool]:

@@ -18,7 +18,7 @@ from svmatlas.atlas.files import arrays_of_map
 from svmatlas.atlas.opened import AtlasStore
 from svmatlas.data.problem import JITTER, Problem
 from svmatlas.engine.canonical import Canonical
-from svmatlas.engine.workspace import MARGIN, Floats, P, States
+from svmatlas.engine.workspace import MARGIN, Floats, P, States, largest_jitter
 from svmatlas.models.gap import warn_of_accuracy
 from svmatlas.proof.certify import GAP, MOVED
 from svmatlas.proof.gaps import Prover, facets_of
@@ -41,7 +41,7 @@ EACH, SOME = 64, 512
 """Facets of each kind that are looked at, and those whose points on the margin are looked at before."""
 
 LARGE = 4096
-"""Facets among which the narrowest, and those at the most uneven costs, are looked for. Of larger maps these are some."""
+"""Facets of a map up to which its tiling is looked at."""
 
 BLOCK, SECONDS = 4, 1.0
 """Facets that are looked at at once, and how long it goes on: exact arithmetic takes some hundredths of a second a facet."""
@@ -83,7 +83,7 @@ def _remedy(atlas: Atlas | AtlasStore) -> str | None:
     pull = data.weight * data.norm
     if pull.size > 0 and pull.max() > UNEVEN * pull[pull > 0].min(initial=np.inf):
         return "give rows that hardly count the weight zero, or scale rows that are longer than others"
-    if np.abs(data.target_jitter).max(initial=0.0) < JITTER / 4:  # the rows are badly conditioned
+    if largest_jitter(data) < JITTER / 4:  # the rows are badly conditioned
         return "standardise the features, or choose a region of smaller costs"
     if any(np.isfinite(hi) and hi - lo < NARROW * hi for lo, hi in atlas.region):
         return "use a wider region, or svmatlas.segment"
@@ -142,11 +142,6 @@ def _most_doubtful(subject: Subject, rows: Floats) -> Ints:
         orders.append(np.argsort(least, kind="stable")[:EACH])
     turns = [order[k] for k in range(EACH) for order in orders if k < order.size]
     return np.array(list(dict.fromkeys(turns)), dtype=np.intp)
-
-
-def _spread(n: int, most: int) -> Ints:
-    """So many of n numbers, or all, evenly."""
-    return np.unique(np.linspace(0, n - 1, min(n, most)).astype(np.intp))
 
 
 def _independence(rows: Floats, margin: npt.NDArray[np.bool_]) -> Floats:

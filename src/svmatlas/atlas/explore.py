@@ -27,7 +27,7 @@ from svmatlas.engine.tie_test import THIN
 from svmatlas.engine.ties import find_tied
 from svmatlas.engine.tile import EngineError, Facets
 from svmatlas.engine.upright import set_upright
-from svmatlas.engine.workspace import INSIDE, MARGIN, P
+from svmatlas.engine.workspace import INSIDE, MARGIN, P, largest_jitter
 from svmatlas.models.gap import warn_of_accuracy
 from svmatlas.models.walk import state_at
 from svmatlas.support.messages import shown
@@ -319,7 +319,7 @@ def _warn_of_weights(problem: Problem) -> bool:
 
 def _warn_of_scales(problem: Problem) -> bool:
     """Warn of rows whose columns, or the bias, differ too much in scale; the jitter says how much."""
-    jitter = float(np.abs(problem.data.target_jitter).max(initial=0.0))
+    jitter = largest_jitter(problem.data)
     condition = TAME * np.sqrt(JITTER / jitter) if jitter > 0 else 1.0
     if condition > STEEPEST:
         warn_of_accuracy(
@@ -344,10 +344,11 @@ def _warn_of_pieces(atlas: Atlas) -> bool:
 
 
 def _fault_of_pieces(atlas: Atlas) -> str | None:
+    """Why pieces are shown that could not be put together, and what would help; None if that is as it should be."""
     data, split = atlas._problem.data, atlas._canonical.split
     if atlas._canonical.mesh is not split.mesh or not split.tie.any():
         return None
-    if np.abs(data.target_jitter).max(initial=0.0) < ROUNDED:
+    if largest_jitter(data) < ROUNDED:
         parts = in_parts(np.flatnonzero(split.tie), BLOCK)
         if any(_has_dependent(data.rows, split.states(part) == MARGIN) for part in parts):
             return (
@@ -390,7 +391,7 @@ def _warn_of_rows(problem: Problem) -> bool:
     with np.errstate(divide="ignore", invalid="ignore"):  # rows of zeros
         apart = np.linalg.norm(step, axis=1) / data.norm[order[1:]]
         by_entry = np.nanmax(step / np.maximum(size[1:], size[:-1]), axis=1, initial=0.0)
-        jitter = float(np.abs(data.target_jitter).max(initial=0.0))
+        jitter = largest_jitter(data)
         moved = np.where(apart > TIED, np.maximum(jitter / apart, ROUNDED / by_entry), 0.0)
     k = int(np.argmax(moved)) if moved.size else -1
     if k < 0 or not moved[k] > MOVED:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from svmatlas.atlas.atlas import Atlas, check_costs
 from svmatlas.atlas.budget import available_memory
+from svmatlas.atlas.checker import certify_map
 from svmatlas.atlas.checks import validate_store
 from svmatlas.atlas.facets import Facet, Partition
 from svmatlas.atlas.single import Cuts, find_cuts, unite_tile
@@ -31,7 +32,6 @@ from svmatlas.engine.plateaus import UnclosedError
 from svmatlas.engine.tile import Engine, EngineError, Facets
 from svmatlas.engine.upright import set_upright
 from svmatlas.engine.workspace import Region, States
-from svmatlas.proof.certify import Certificate, certify
 from svmatlas.store.index import Index, OnCuts, make_index, read_index
 from svmatlas.store.manifest import INDEX, PROBLEM, Manifest, Progress, progress_of, read_manifest
 from svmatlas.store.problems import read_problem
@@ -417,13 +417,7 @@ class AtlasStore:
         """
         return validate_store(self, n_costs, random_state, progress, n_jobs, time_budget)
 
-    def certify(
-        self, X: Any = None, y: Any = None, sample_weight: Any = None, progress: Any = None, n_jobs: int | None = None
-    ) -> Certificate:
-        """Prove that the map is right for given data, tile by tile; see :func:`svmatlas.certify`."""
-        report = certify(self, X, y, sample_weight, progress, n_jobs)
-        assert isinstance(report, Certificate)
-        return report
+    certify = certify_map
 
     def atlas(self, n_jobs: int | None = None) -> Atlas:
         """Join the tiles of a complete store into an atlas in memory: the one that ``explore`` gives without a store.

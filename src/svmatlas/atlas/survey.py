@@ -254,7 +254,7 @@ class Surveyor:
     @cached_property
     def thorough(self) -> Surveyor:
         """One that leaves nothing out, and shares what this one knows."""
-        other = Surveyor.__new__(Surveyor)
+        other = Surveyor.__new__(Surveyor)  # a copy would know no more than another process does
         other.__dict__.update(self.__dict__)
         other.engine = Engine(self.problem.data, self.words, self.engine.betas)
         return other

@@ -72,7 +72,7 @@ class Solver:
         self.sizes = np.abs(rows)
         self.region = make_region(check_bounds(None), problem.cost_exponent)
 
-    def solve(self, costs: Costs, limit: Limit, near: Near | Corner | None = None, events: int = SHORT + 1) -> Corner:
+    def solve(self, costs: Costs, limit: Limit, near: Near | None = None, events: int = SHORT + 1) -> Corner:
         """The solution at some costs; ``near`` is a solution nearby, some ``events`` off."""
         c = self.problem.homogeneous(np.array([costs[0]]), np.array([costs[1]]))
         if near is not None:
@@ -102,7 +102,7 @@ class Solver:
         state = np.where((fit.alpha >= data.weight * c[data.axis] / c[L]) & (score < 1.0), INSIDE, state).astype(np.int8)
         return self._make_corner(costs, c, state, fit.coef, fit.gap, None)
 
-    def _guess(self, near: Near | Corner, c: Floats, limit: Limit) -> States | None:
+    def _guess(self, near: Near, c: Floats, limit: Limit) -> States | None:
         """The partition at costs (3,) if a guess is certainly right."""
         state = guess(self.problem.data, c, limit)
         if state is None:
@@ -110,7 +110,7 @@ class Solver:
         line = line_between(np.append(near.internal, 1.0), c)
         return state if Walker(self.problem, np.array([line, line_across(line, c)]), limit).holds(state, 0, 1) else None
 
-    def _walk(self, near: Near | Corner, c: Floats, limit: Limit) -> States | None:
+    def _walk(self, near: Near, c: Floats, limit: Limit) -> States | None:
         """The partition at the end of a walk; None if it did not get there, as where the start is a tie."""
         line, state = line_between(np.append(near.internal, 1.0), c), near.state.copy()
         try:

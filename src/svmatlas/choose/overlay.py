@@ -179,7 +179,7 @@ class FoldMap(NamedTuple):
             return np.append(-np.ones(self.first.size), 1.0)
         if self.near is not None:
             solver, corner = self.near
-            return np.append(solver.solve((C_pos, C_neg), limit, corner, events=0).value, -1.0)
+            return np.append(solver.solve((C_pos, C_neg), limit, corner.near, events=0).value, -1.0)
         values = self.holdout.decide(C_pos, C_neg, limit)[self.first]
         values = np.where(np.abs(values) <= ZERO * max(1.0, np.abs(values).max(initial=0.0)), 0.0, values)
         return np.append(values, -1.0)

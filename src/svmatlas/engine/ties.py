@@ -22,7 +22,7 @@ from svmatlas.engine.predicates import NO_CODE, cross_dd, cross_entry_dd
 from svmatlas.engine.refinement import dot_dd, refine
 from svmatlas.engine.scores import score_all, weights_at
 from svmatlas.engine.tie_test import is_near_margin, measure_corners
-from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, P, Q, Region, make_space, make_task
+from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, P, Q, Region, largest_jitter, make_space, make_task
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -181,7 +181,7 @@ def find_tied(data: Data, region: Region, split: Split, pieces: Ints) -> tuple[S
     """Partitions of some pieces with jitter and without it; and in which of them are points BLURRED."""
     mesh, states = split.mesh, split.states(pieces)
     truth, found = states.copy(), np.ones(pieces.size, dtype=np.int8)
-    jitter = float(np.abs(data.target_jitter).max(initial=0.0))
+    jitter = largest_jitter(data)
     _find_all_tied(
         data, region, make_space(data, region, closing=False), drift_of(data, 1), jitter, pieces, states, truth,
         mesh.vertices, mesh.facet_at, mesh.facet_vertices, np.empty(3), found,

@@ -108,6 +108,11 @@ class Data(NamedTuple):
     anchor: float  # a where e = (0, ..., 0, a) has x_i.e = 1 for all positive rows and -1 for all others: 1/B; 0 for none
 
 
+def largest_jitter(data: Data) -> float:
+    """The size of the jitter of targets; it is less where rows are badly conditioned."""
+    return float(np.abs(data.target_jitter).max(initial=0.0))
+
+
 class Region(NamedTuple):
     """A convex part of the triangle of costs. Corner j ends side j and begins side j + 1."""
 

@@ -60,10 +60,14 @@ def bound(models: Models, corners: Corners, states: States) -> tuple[Floats, Int
         group = group[np.argsort(counts[group])]
         for part in np.array_split(group, group.size * size // 4096 + 1):
             own, points = corners.model[corners.first[part][:, None] + np.arange(size)], _lists(restless[part])
-            gap[part], corner = _ratios(models, corners.l, total, own, points)
+            at = own[:, :, None] * restless.shape[1] + points[:, None]
+            lack, error = models.lack.take(at), models.error.take(at)
+            wrong = models.free.take(at) @ np.maximum(lack + error, 0.0).transpose(0, 2, 1)
+            wrong += models.alpha.take(at) @ np.maximum(error - lack, 0.0).transpose(0, 2, 1)
+            gap[part], corner = _ratios(models, corners.l, total, own, wrong)
             worst[part] = own[np.arange(part.size), corner]
             wide = np.concatenate([states[part], np.full((part.size, 1), MARGIN, dtype=np.int8)], axis=1)
-            moved[part] = np.maximum(moved[part], _misplaced(models, own, points, np.take_along_axis(wide, points, 1)))
+            moved[part] = np.maximum(moved[part], _misplaced(lack, error, np.take_along_axis(wide, points, 1)))
     return gap, worst, moved
 
 
@@ -95,12 +99,8 @@ def _lists(which: npt.NDArray[np.bool_]) -> Ints:
     return out
 
 
-def _ratios(models: Models, l: Floats, total: Floats, own: Ints, points: Ints) -> tuple[Floats, Ints]:
-    """The largest G / D of facets with the models ``own`` (f, k), from some points (f, m); and the corner."""
-    at = own[:, :, None], points[:, None]
-    alpha, free, lack, error = models.alpha[at], models.free[at], models.lack[at], models.error[at]
-    short, over = np.maximum(lack + error, 0.0), np.maximum(error - lack, 0.0)
-    wrong = free @ short.transpose(0, 2, 1) + alpha @ over.transpose(0, 2, 1)
+def _ratios(models: Models, l: Floats, total: Floats, own: Ints, wrong: Floats) -> tuple[Floats, Ints]:
+    """The largest G / D of facets with the models ``own`` (f, k), from their T (f, k, k); and the corner."""
     wrong = (wrong + wrong.transpose(0, 2, 1)) * SLACK
     rest, length = models.rest[own], models.length[own] + models.rest[own]
     part = l[own][:, :, None] * total[own][:, None] / SLACK
@@ -119,11 +119,9 @@ def _ratios(models: Models, l: Floats, total: Floats, own: Ints, points: Ints) -
 # Conditions, to first order
 
 
-def _misplaced(models: Models, own: Ints, points: Ints, states: States) -> Floats:
-    """How far scores of some points (f, m) are, at corners (f, k), from where partitions have them; relative."""
-    at = own[:, :, None], points[:, None]
-    size = np.maximum(models.error[at], np.finfo(float).tiny) / UNIT
-    lack = models.lack[at] / size
+def _misplaced(lack: Floats, error: Floats, states: States) -> Floats:
+    """How far scores, which lack so much (f, k, m) at the corners, are from where partitions (f, m) have them; relative."""
+    lack = lack / (np.maximum(error, np.finfo(float).tiny) / UNIT)
     wrong = np.maximum(np.where(states == OUTSIDE, 0.0, -lack.min(axis=1)), np.where(states == INSIDE, 0.0, lack.max(axis=1)))
     found: Floats = wrong.max(axis=1, initial=0.0)
     return found

@@ -102,20 +102,19 @@ def power(n: int) -> Fraction:
 def eliminate(matrix: Integers, right: Integers) -> tuple[Integers, int] | None:
     """Integers Y (m, k) and a determinant D with matrix (m, m) Y = D right (m, k); None if the matrix is singular."""
     m = len(matrix)
-    table = np.concatenate([matrix, right], axis=1)
+    table = np.concatenate([matrix, right], axis=1)  # its first column is k of the matrix: those before are done
     last = 1
     for k in range(m):
-        pivot = next((i for i in range(k, m) if table[i, k] != 0), None)
+        pivot = next((i for i in range(k, m) if table[i, 0] != 0), None)
         if pivot is None:
             return None
         if pivot != k:
             table[[k, pivot]] = table[[pivot, k]]
             table[k] = -table[k]
-        head, row = table[k, k], table[k].copy()
-        factor = table[:, k].copy()
-        table = (head * table - np.outer(factor, row)) // last
+        head, row, factor = table[k, 0], table[k, 1:].copy(), table[:, 0].copy()
+        table = (head * table[:, 1:] - np.outer(factor, row)) // last
         table[k], last = row, head
-    return table[:, m:], int(last)
+    return table, int(last)
 
 
 class ExactSolver:
