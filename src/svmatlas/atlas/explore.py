@@ -236,7 +236,7 @@ class _Run(NamedTuple):
             for facets in found:
                 joiner.add(facets)
                 show(facets, surveyor)
-        surveyor.engine.blocks.clear()
+        surveyor.engine.memory.take()
         with make_pool(jobs) as pool:
             canonical = unite(joiner, pool, NEVER if surveyor.complete else Limit(GRACE))
         set_upright(canonical.mesh, bounds, problem.cost_exponent)

@@ -290,7 +290,6 @@ def _explore(manifest: Manifest, surveyor: Surveyor, n_jobs: int | None, max_fac
                     found += manifest.done[tile.number].summary.n_pieces
                     if found >= max_facets:
                         break
-        surveyor.forget_threads()
         waiting = parts
 
 

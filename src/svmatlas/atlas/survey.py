@@ -245,12 +245,6 @@ class Surveyor:
         least = self.problem.homogeneous(*np.array([[low] for low, _ in self.bounds]))[0]
         self.engine.plateaus = find_plateaus(self.problem.data, joined * least[:2] / least[2])
 
-    def forget_threads(self) -> None:
-        """Give back the memory of threads that are gone: some 60 MB each."""
-        for engine in (self.engine, self.thorough.engine):
-            engine.blocks.clear()
-            engine.spaces.clear()
-
     @cached_property
     def thorough(self) -> Surveyor:
         """One that leaves nothing out, and shares what this one knows."""

@@ -192,6 +192,7 @@ class FoldMap(NamedTuple):
             part, depth = waiting.pop()
             facets = self.surveyor.explore(part, depth, limit=limit)
             if isinstance(facets, list):
+                self.surveyor.spare = None
                 waiting += [(smaller, depth + 1) for smaller in facets]
                 continue
             tile = self.collector.visit(part, facets)

@@ -14,8 +14,9 @@ the facets are those of all points; else the others become candidates, and the t
 
 from __future__ import annotations
 
-from threading import get_ident
+import threading
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -140,6 +141,33 @@ class Facets(NamedTuple):
         return self._replace(code=none, vertex=none, neighbour=none, corner=nowhere, beta=nowhere)
 
 
+class Memory(threading.local):
+    """What a thread may use for one tile after the other; it is gone with the thread."""
+
+    def __init__(self) -> None:
+        self.block = np.empty(0, dtype=np.uint8)  # for the facets of a tile
+
+    def take(self) -> npt.NDArray[np.uint8]:
+        """The block of this thread, which has none until it is given back."""
+        block, self.block = self.block, np.empty(0, dtype=np.uint8)
+        return block
+
+
+class Spaces(threading.local):
+    """The workspace of a thread for all points of a problem."""
+
+    space: Space | None = None
+
+
+_memories: WeakValueDictionary[str, Memory] = WeakValueDictionary()
+
+
+def _shared_memory() -> Memory:
+    """The memory of all engines that there are: a search has one for each fold, and they work one after the other."""
+    memory = _memories.get("of all engines") or Memory()
+    return _memories.setdefault("of all engines", memory)
+
+
 class Engine:
     """The four steps for one problem, tile by tile."""
 
@@ -154,8 +182,8 @@ class Engine:
         # Facets for which the next tile is to have room, and that are closed at once
         self.room = int(np.clip(64 * data.rows.shape[0], *SETTINGS.first_facets))
         self.pace = FIRST_CHUNK
-        self.blocks: dict[int, npt.NDArray[np.uint8]] = {}  # for each thread the memory that it may use
-        self.spaces: dict[int, Space] = {}  # and workspaces for all points
+        self.memory = _shared_memory()
+        self.spaces = Spaces()
         self.n_refined = 0  # predicates that double-double decided, zeros that were proven modulo a prime, and
         self.n_zero = 0
         self.n_exact = 0  # questions to exact arithmetic
@@ -210,7 +238,8 @@ class _Work:
     ) -> None:
         self.engine, self.region, self.start, self.which = engine, region, start, frame.which
         self.capacity, self.max_facets, self.limit = capacity, max_facets, limit
-        self.data, self.words, space = engine.wide, engine.words, engine.spaces.pop(get_ident(), None)
+        self.data, self.words, space = engine.wide, engine.words, engine.spaces.space
+        engine.spaces.space = None  # until the tile is done
         if self.which.size < start.size:
             self.data, self.words, space = subset(self.data, self.which), self.words.reshape(-1, 2)[self.which].ravel(), None
         self.space = space or make_space(self.data, region)._replace(n_near_wanted=SETTINGS.near_points)
@@ -219,9 +248,8 @@ class _Work:
             frozen = full_state(start, self.which, np.int8(OUTSIDE))
             sum_words(engine.wide, frozen, self.space.modular.sums)
         self.axes = _widen(frame.axes)
-        block = engine.blocks.pop(get_ident(), np.empty(0, dtype=np.uint8))
         self.arena = make_arena(
-            min(capacity, engine.room), self.which.size, self.data.rows.shape[1], engine.betas, block
+            min(capacity, engine.room), self.which.size, self.data.rows.shape[1], engine.betas, engine.memory.take()
         )  # fmt: skip
         plant_start(engine.wide, self.arena, start, self.which, key_of(start, engine.words))
         enter(self.arena.table_key, self.arena.table_value, self.arena.key[:1])
@@ -318,9 +346,9 @@ class _Work:
         if engine.betas and outcome == CLOSED and not self._mend():
             outcome = PAUSED
         told = tidy(arena, self.words, self.which, self.region.name, engine.data.rows.shape[1], engine.data.rank)
-        engine.blocks[get_ident()] = arena.block
+        engine.memory.block = arena.block
         if self.which.size == self.start.size:
-            engine.spaces[get_ident()] = self.space
+            engine.spaces.space = self.space
         return Facets(self.start, self.which, outcome, arena.spread.copy(), *told)
 
     def _check(self, outcome: int) -> None:
