@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import threading
+import weakref
 from itertools import islice
 
 import numpy as np
@@ -11,6 +14,7 @@ from hypothesis import strategies as st
 
 import svmatlas
 from svmatlas.atlas import budget, stream, survey
+from svmatlas.data.problem import make_problem
 from svmatlas.engine import tile as tiles
 from svmatlas.engine.guess import approximate
 from svmatlas.engine.maps import affine_maps
@@ -380,3 +384,30 @@ def test_available_memory(group, files, left, monkeypatch, tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(str(text))
     assert budget.available_memory() == left
+
+
+def test_engines_of_one_thread_share_memory_that_goes_with_it(monkeypatch):
+    """A search has an engine for each fold: each with memory of its own took gigabytes."""
+    monkeypatch.setattr(tiles, "_memories", weakref.WeakValueDictionary())  # engines of other tests may be alive
+    data = [cases.gaussian(20, 30, 3, 1.0, seed) for seed in range(3)]
+    surveyors = [survey.Surveyor(make_problem(X, y, 1.0, None, 0), ((0.0, np.inf), (0.0, np.inf))) for X, y in data]
+    blocks = []
+
+    def explore():
+        for surveyor in surveyors:
+            surveyor.explore(surveyor.bounds)
+            blocks.append(weakref.ref(surveyor.engine.memory.block))
+
+    thread = threading.Thread(target=explore)
+    thread.start()
+    thread.join()
+    assert len(blocks) == 3
+    gc.collect()
+    assert all(block() is None for block in blocks), "memory of a thread that is gone"
+    explore()
+    alive = [block() for block in blocks[3:]]
+    assert sum(block is not None for block in alive) == 1, "one block, whatever the number of engines"
+    del alive
+    surveyors.clear()
+    gc.collect()
+    assert blocks[-1]() is None, "memory outlives the engines"

@@ -71,8 +71,9 @@ LARGE, FURTHEST = 2.0**12, 2.0**20
 TAIL = 0.01
 """...and, if they can, this share of the events on a ray is beyond them: facets are few there."""
 
-PART = 0.5
-"""Share of the time that is left for one box that reaches an axis or infinity; it is cut if that is not enough."""
+PART = 0.1
+"""Share of the time that is left for one box that reaches an axis or infinity; it is cut if that is not enough. Most take far
+less; on tables with few positive rows some of these boxes have a million facets, and to try them whole is time lost."""
 
 RAYS_SHARE = 0.2
 """Share of the time for the rays that tell where events are: what they have found by then is a rough idea, too."""
@@ -216,9 +217,9 @@ class BoxSearch:
         counts = [max(fold.problem.n_points, *map(len, own)) for own, fold in zip(events, team.things, strict=True)]
         squares = float(sum(n**2 for n in counts))  # every point has an event, even if there was no time to find it
         self.expected = PER_SQUARE * squares  # seconds for the maps of all folds
-        costs = np.concatenate([_unit(s) * ray for own, s in zip(events, self.solvers, strict=True) for ray in own]).T
+        equal = np.concatenate([_unit(solver) * own[0] for own, solver in zip(events, self.solvers, strict=True)]).T
         edges = [make_edges(bounds[k], self._small(k), self._large(events, k), SHIFT[k]) for k in range(2)]
-        cuts = [make_cuts(edges[k], costs[k] * SHIFT[k], int(np.sqrt(squares / SQUARES))) for k in range(2)]
+        cuts = [make_cuts(edges[k], equal[k] * SHIFT[k], int(np.sqrt(squares / SQUARES))) for k in range(2)]
         self.edges = [sorted({*edge, *cut}) for edge, cut in zip(edges, cuts, strict=True)]
         self.regions = boxes_between(cuts)
         for box in _first_boxes(self.edges, perfect):
