@@ -268,8 +268,9 @@ class Surveyor:
         because there were enough or it was time to stop, are in ``undone`` at the end.
         """
         few = max_facets <= self._room(self.problem.n_points, 0) // 2
-        waiting = [(tile, 0) for tile in ([self.bounds] if few else self.cut(start, limit, RAY_SHARE * limit.left))]
         width = n_jobs if max_facets == np.inf else 1
+        tiles = [self.bounds] if few else self.cut(start, limit, RAY_SHARE * limit.left, width)
+        waiting = [(tile, 0) for tile in tiles]
         in_order = len(waiting)  # so many are taken as they come, the others as they promise most
         if width > 1 and not limit.finite:
             waiting, in_order = _arrange(waiting)
@@ -466,16 +467,20 @@ class Surveyor:
 
     # Cuts
 
-    def cut(self, start: tuple[float, float], limit: Limit = NEVER, seconds: float = np.inf) -> list[Bounds]:
+    def cut(
+        self, start: tuple[float, float], limit: Limit = NEVER, seconds: float = np.inf, n_jobs: int | None = None
+    ) -> list[Bounds]:
         """The tiles, that of the start first; see ``grid``. Where there is no time to come to, they are large."""
-        grid, most = self.grid(limit, seconds), 1.0 + (limit.left / QUICKEST) ** 0.5
+        grid, most = self.grid(limit, seconds, n_jobs), 1.0 + (limit.left / QUICKEST) ** 0.5
         tiles = list(product(_around(grid[0], start[0], most), _around(grid[1], start[1], most)))
         first = next((k for k, tile in enumerate(tiles) if _holds(tile, start)), 0)
         tiles.insert(0, tiles.pop(first))
         return tiles
 
-    def grid(self, limit: Limit = NEVER, seconds: float = np.inf) -> tuple[list[Bound], list[Bound]]:
-        """The bounds of tiles, for C+ and for C-.
+    def grid(
+        self, limit: Limit = NEVER, seconds: float = np.inf, n_jobs: int | None = None
+    ) -> tuple[list[Bound], list[Bound]]:
+        """The bounds of tiles, for C+ and for C-; for one job alone there are fewer, as each takes its set-up.
 
         The ray that tells where to cut is followed for some time. Beyond the place where it ends then, there are no cuts.
         """
@@ -484,10 +489,10 @@ class Surveyor:
         events = self._events
         if self.ray.follow(limit, seconds):
             self.seeds.extend(self.ray.seeds(2 * self.ray.n_events // events))
-        cuts = []
+        cuts, fewest = [], 1 if n_jobs == 1 else FEWEST
         for column, (lo, hi), share in zip(self.ray.costs().T, self.bounds, BETWEEN, strict=True):
             inner = _apart(column, lo, min(hi, LAST_CUT * self._unit))
-            count = max(inner.size // events, min(FEWEST, 2 * inner.size // events))
+            count = max(inner.size // events, min(fewest, 2 * inner.size // events))
             at = (np.arange(1, count) * inner.size) // max(count, 1)
             cuts.append([lo, *_cut_before(inner, at, share).tolist(), hi])
         return list(pairwise(cuts[0])), list(pairwise(cuts[1]))
