@@ -314,11 +314,14 @@ def _unite(data: Data, region: Region, words: Words, split: Split, start: States
 
 
 def _first_of(split: Split, group: Int32, start: States, data: Data) -> int:
-    """The first piece that is none by the jitter alone; or the plateau that holds the start."""
-    margin = start == MARGIN
-    for axis in (P, Q):
-        plateau = np.flatnonzero(split.kind == POSITIVE_PLATEAU + axis)
-        if plateau.size > 0 and margin.sum() == data.rank and np.all(data.axis[margin] == axis):
+    """The first piece that is none by the jitter alone; or the plateau that holds the start.
+
+    A start that is none of the pieces lies on one: on that of the class on its margin.
+    """
+    axes = np.unique(data.axis[start == MARGIN])
+    if axes.size == 1 and not np.array_equal(split.start, start):
+        plateau = np.flatnonzero(split.kind == POSITIVE_PLATEAU + axes[0])
+        if plateau.size > 0:
             return int(plateau[0])
     return int(np.argmax(group >= 0))
 

@@ -130,9 +130,10 @@ def _close_ringed(task, arena, f, hints):
         for j in range(n):
             n_clear += not arena.crowded[hints[edges.hint[j]].number]
             n_near += edges.corner[j, L] > THIN
-        for j in range(n if n_near <= 2 else 0):
+        for j in range(n if n_near <= ENDS else 0):
             entering = entering or (edges.code[j] >= 0 and edges.sign[j] == 0)
-        arena.kind[arena.counts[0].n_done] = _kind_of(task, arena.margin[f], n_clear == n_near, entering)
+        clear = n_clear == n_near or n_clear > ENDS
+        arena.kind[arena.counts[0].n_done] = _kind_of(task, arena.margin[f], clear, entering)
         return CLOSED
     arena.kind[arena.counts[0].n_done] = TIE
     if between:
@@ -487,13 +488,17 @@ def _name_around(task, words, arena, f, neighbour):
     return _mev(task, words, arena, f, neighbour, inner) and (inner or _cv(task, words, arena, f, neighbour))
 
 
+ENDS = 2
+"""Corners at which a tied point may be missed: the ends of its edge. It has one line, and so one edge."""
+
+
 @kernel
 def _kind_of(task, margin, clear, entering):
     """The kind of a facet with area and so many positives and negatives in M.
 
-    A point that is tied is on the margin at all corners. It is missed in the two corners of its own edge only, if it has one:
-    ``entering`` says whether there may be such an edge of all corners but those at infinity, or almost there, of which nothing
-    is known: the jitter of weights, times the costs, hides it.
+    A point that is tied is on the margin at all corners. It is missed in the two corners of its own edge only, if it has one,
+    so a third one that is ``clear`` says that there is none. ``entering`` says whether there may be such an edge of all corners
+    but those at infinity, or almost there, of which nothing is known: the jitter of weights, times the costs, hides it.
     """
     if task.data.anchor > 0.0 and margin[P] + margin[Q] == task.data.rank and min(margin[P], margin[Q]) == 0:
         return POSITIVES if margin[P] > 0 else NEGATIVES
@@ -504,8 +509,8 @@ def _kind_of(task, margin, clear, entering):
 def _crowd(task, arena, tied):
     """Mark the new corners of the facet in hand that are crowded; all corners of a tie are.
 
-    Returns two answers for ``_kind_of``. Are all corners clear that are not at infinity? And are there at most two of these,
-    while a point outside M has an edge? Where weights are wanted pieces are not put together: there all count as crowded.
+    Returns two answers for ``_kind_of``. Are more corners clear than the ends of one edge, or all that are not at infinity? And
+    are there at most two of these, while a point outside M has an edge? Where weights are wanted pieces are not put together: there all count as crowded.
     """
     first, n_clear, n_near, entering = arena.at[arena.counts[0].n_done], 0, 0, False
     unasked = arena.beta.shape[0] > 0
@@ -516,7 +521,7 @@ def _crowd(task, arena, tied):
         n_clear += not arena.crowded[number]
         n_near += near
         entering = entering or (code >= 0 and task.factor.slot[code >> 1] < 0)
-    return n_clear == n_near, entering and n_near <= 2
+    return n_clear == n_near or n_clear > ENDS, entering and n_near <= ENDS
 
 
 @kernel
