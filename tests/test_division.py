@@ -50,14 +50,6 @@ def test_a_box_is_cut_in_two(box):
     assert first[axis][1] == second[axis][0]
     assert (first[axis][0], second[axis][1]) == box[axis]
     assert first[1 - axis] == second[1 - axis] == box[1 - axis]
-    if any(is_endless(bound) for bound in box):  # what is not finite comes to finite boxes
-        assert is_endless(box[axis])
-        assert not (is_endless(first[axis]) and is_endless(second[axis])) or box[axis] == (0.0, np.inf)
-
-
-def is_endless(bound):
-    lo, hi = bound
-    return lo == 0 or hi == np.inf
 
 
 def test_what_takes_too_long_is_cut_and_the_best_is_found(monkeypatch):

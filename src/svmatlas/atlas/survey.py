@@ -480,7 +480,10 @@ class Surveyor:
     def grid(
         self, limit: Limit = NEVER, seconds: float = np.inf, n_jobs: int | None = None
     ) -> tuple[list[Bound], list[Bound]]:
-        """The bounds of tiles, for C+ and for C-; for one job alone there are fewer, as each takes its set-up.
+        """The bounds of tiles, for C+ and for C-.
+
+        For one job alone there are fewer, as each takes its set-up; but not where weights are wanted: in small tiles most
+        held-out rows have no zero curve.
 
         The ray that tells where to cut is followed for some time. Beyond the place where it ends then, there are no cuts.
         """
@@ -489,7 +492,7 @@ class Surveyor:
         events = self._events
         if self.ray.follow(limit, seconds):
             self.seeds.extend(self.ray.seeds(2 * self.ray.n_events // events))
-        cuts, fewest = [], 1 if n_jobs == 1 else FEWEST
+        cuts, fewest = [], 1 if n_jobs == 1 and not self.engine.betas else FEWEST
         for column, (lo, hi), share in zip(self.ray.costs().T, self.bounds, BETWEEN, strict=True):
             inner = _apart(column, lo, min(hi, LAST_CUT * self._unit))
             count = max(inner.size // events, min(fewest, 2 * inner.size // events))

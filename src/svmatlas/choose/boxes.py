@@ -14,8 +14,8 @@ the one with the highest bound, so that the bound falls, and the one with the be
 box is explored rather than halved if it has few facets. Boxes that reach an axis or infinity have few, whatever the data, and
 no corners: they are explored as they are, and cut only if that takes too long.
 
-Whole maps of some hundred rows take seconds, and tell all. How long they are going to take is estimated from the events on two
-rays. If there is time for them, they are made after patches and boxes had a share of it, one *region* after the
+Whole maps of some hundred rows take seconds, and tell all. How long they are going to take is estimated from the events on the
+ray of equal costs. If there is time for them, they are made after patches and boxes had a share of it, one *region* after the
 other: many boxes at once, as many as memory allows.
 """
 
@@ -69,11 +69,10 @@ LARGE, FURTHEST = 2.0**12, 2.0**20
 """The largest costs of the first boxes, in units of the data, are between these: beyond, rounding spoils arcs..."""
 
 TAIL = 0.01
-"""...and, if they can, this share of the events on a ray is beyond them: facets are few there."""
+"""...and, if they can, this share of the events on the ray of equal costs is beyond them: facets are few there."""
 
-PART = 0.1
-"""Share of the time that is left for one box that reaches an axis or infinity; it is cut if that is not enough. Most take far
-less; on tables with few positive rows some of these boxes have a million facets, and to try them whole is time lost."""
+PART = 0.5
+"""Share of the time that is left for one box that reaches an axis or infinity; it is cut if that is not enough."""
 
 RAYS_SHARE = 0.2
 """Share of the time for the rays that tell where events are: what they have found by then is a rough idea, too."""
@@ -115,7 +114,7 @@ PATCHES = 12
 """In so many steps all but one are of patches, while these lower the bound."""
 
 PER_SQUARE = 1e-5
-"""Seconds for each of n^2 in the map of a fold, with n events on a ray: 0.2 to 1 pieces, 5 to 20 us each."""
+"""Seconds for each of n^2 in the map of a fold, with n events on the ray of equal costs: 0.2 to 1 pieces, 5 to 20 us each."""
 
 PATIENCE = 4.0
 """A region that takes so many times as long as all of them should is given up; the next is begun so much later, squared."""
@@ -214,12 +213,13 @@ class BoxSearch:
         rays = limit.within(RAYS_SHARE * limit.left)
         events = team.each(SearchedFold.ray_events, (), rays)
         self.is_slow = rays.expired and limit.finite and record is None
-        counts = [max(fold.problem.n_points, *map(len, own)) for own, fold in zip(events, team.things, strict=True)]
+        large = self._large(events)
+        counts = [max(own.size, fold.problem.n_points) for own, fold in zip(events, team.things, strict=True)]
         squares = float(sum(n**2 for n in counts))  # every point has an event, even if there was no time to find it
         self.expected = PER_SQUARE * squares  # seconds for the maps of all folds
-        equal = np.concatenate([_unit(solver) * own[0] for own, solver in zip(events, self.solvers, strict=True)]).T
-        edges = [make_edges(bounds[k], self._small(k), self._large(events, k), SHIFT[k]) for k in range(2)]
-        cuts = [make_cuts(edges[k], equal[k] * SHIFT[k], int(np.sqrt(squares / SQUARES))) for k in range(2)]
+        sizes = np.concatenate([own * _unit(solver) for own, solver in zip(events, self.solvers, strict=True)])
+        edges = [make_edges(bound, self._small(axis), large, SHIFT[axis]) for axis, bound in enumerate(bounds)]
+        cuts = [make_cuts(edges[k], sizes * SHIFT[k], int(np.sqrt(squares / SQUARES))) for k in range(2)]
         self.edges = [sorted({*edge, *cut}) for edge, cut in zip(edges, cuts, strict=True)]
         self.regions = boxes_between(cuts)
         for box in _first_boxes(self.edges, perfect):
@@ -513,13 +513,10 @@ class BoxSearch:
             found.append(0.4 / max(pull, np.finfo(float).tiny) * _unit(solver))
         return float(min(found))
 
-    def _large(self, events: list[list[Floats]], axis: int) -> float:
-        """Costs of one class beyond which facets are few: hardly any events on a ray are at larger ones."""
-        ends = []
-        for own, solver in zip(events, self.solvers, strict=True):
-            last = max(float(np.quantile(ray[:, axis], 1.0 - TAIL)) if len(ray) else 0.0 for ray in own)
-            ends.append(float(np.clip(last, LARGE, FURTHEST)) * _unit(solver))
-        return max(ends)
+    def _large(self, events: list[Floats]) -> float:
+        """Costs beyond which facets are few: hardly any events on a ray are larger."""
+        sizes = [np.clip(np.quantile(own, 1.0 - TAIL) if own.size else 0.0, LARGE, FURTHEST) for own in events]
+        return float(max(size * _unit(solver) for size, solver in zip(sizes, self.solvers, strict=True)))
 
 
 def _first_boxes(edges: list[list[float]], upper: float) -> Iterator[CostBox]:

@@ -20,8 +20,8 @@ STEP = 10.0
 
 
 def make_edges(bound: tuple[float, float], small: float, large: float, shift: float) -> list[float]:
-    """Ends of the first boxes along one axis, from a small cost to about a large one."""
-    inner = small * shift * STEP ** np.arange(1 + np.round(max(0.0, np.log(large / small) / np.log(STEP))))
+    """Ends of the first boxes along one axis."""
+    inner = small * shift * STEP ** np.arange(1 + np.ceil(max(0.0, np.log(large / small) / np.log(STEP))))
     return [bound[0], *(cost for cost in inner.tolist() if bound[0] < cost < bound[1]), bound[1]]
 
 
@@ -58,9 +58,9 @@ def finite_sizes(edges: list[list[float]]) -> tuple[float, float]:
 
 
 def cut_in_two(box: Bounds) -> list[Bounds]:
-    """Two parts of a box that reaches an axis or infinity: one of them no longer does so there."""
+    """Two parts of a box that reaches an axis or infinity: where it is wider, but for what has no end."""
     (a, b), (c, d) = box
-    width = [np.log(hi / lo) if lo > 0 and hi < np.inf else np.inf for lo, hi in box]
+    width = [np.log(hi / lo) if lo > 0 and hi < np.inf else 1.0 for lo, hi in box]
     if width[0] >= width[1]:
         middle = _cut_at(a, b)
         return [((a, middle), (c, d)), ((middle, b), (c, d))]

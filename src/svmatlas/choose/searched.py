@@ -17,7 +17,6 @@ from svmatlas.choose.curves import Tile
 from svmatlas.choose.overlay import FoldMap
 from svmatlas.choose.strips import Crossings, Kept, Possible, Rows, crossings, possible_counts
 from svmatlas.data.problem import Bounds
-from svmatlas.engine.plateaus import class_weights
 from svmatlas.engine.tile import EngineError
 from svmatlas.engine.workspace import INSIDE
 from svmatlas.models.walk import Walker
@@ -86,22 +85,14 @@ class SearchedFold:
         self.rows = Rows.of(self.solver.rows, fold.counts[:, :-1], fold.group[:-1], fold.holdout.group_size.size)
         self.squares = np.sum(self.solver.rows**2, axis=1)
 
-    def ray_events(self, limit: Limit) -> list[Floats]:
-        """Costs (n, 2) of the events on two rays, in units of the data; if a walk fails, of those before.
-
-        On the first costs are equal, on the second the classes balance: a mistake costs as much as the other class has rows.
-        """
-        weights = class_weights(self.problem.data)
-        return [self._events_on(ray, limit) for ray in ((1.0, 1.0), tuple((weights / weights.max()).tolist()))]
-
-    def _events_on(self, ray: Costs, limit: Limit) -> Floats:
-        """Costs of the events on the ray where C+ times the first number is C- times the second."""
-        walker = Walker(self.problem, np.array([[ray[0], -ray[1], 0.0], [0.0, 0.0, 1.0]]), limit)
-        found = [np.empty((0, 2))]
+    def ray_events(self, limit: Limit) -> Floats:
+        """The costs of the events on the ray of equal costs, in units of the data; if the walk fails, those before."""
+        walker = Walker(self.problem, np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]]), limit)
+        found = [np.empty(0)]
         with suppress(EngineError, ValueError, Stopped):
             for steps in walker.follow(np.full(self.problem.n_points, INSIDE, dtype=np.int8), 0, 1, rough=True):
-                corner = steps.corner[: steps.code.size]
-                found.append(corner[:, :2] / np.maximum(corner[:, 2:], np.finfo(float).tiny))
+                p, _, scale = steps.corner[: steps.code.size].T
+                found.append(p / np.maximum(scale, np.finfo(float).tiny))
         return np.concatenate(found)
 
     def solve(self, near: Near | None, costs: Costs, events: int, limit: Limit) -> Corner:

@@ -497,8 +497,9 @@ def _kind_of(task, margin, clear, entering):
     """The kind of a facet with area and so many positives and negatives in M.
 
     A point that is tied is on the margin at all corners. It is missed in the two corners of its own edge only, if it has one,
-    so a third one that is ``clear`` says that there is none. ``entering`` says whether there may be such an edge of all corners
-    but those at infinity, or almost there, of which nothing is known: the jitter of weights, times the costs, hides it.
+    so that a third one that is ``clear`` says there is none. ``entering`` says whether there may be such an edge of all
+    corners but those at infinity, or almost there, of which nothing is known: the jitter of weights, times the costs, hides
+    it.
     """
     if task.data.anchor > 0.0 and margin[P] + margin[Q] == task.data.rank and min(margin[P], margin[Q]) == 0:
         return POSITIVES if margin[P] > 0 else NEGATIVES
@@ -509,8 +510,9 @@ def _kind_of(task, margin, clear, entering):
 def _crowd(task, arena, tied):
     """Mark the new corners of the facet in hand that are crowded; all corners of a tie are.
 
-    Returns two answers for ``_kind_of``. Are more corners clear than the ends of one edge, or all that are not at infinity? And
-    are there at most two of these, while a point outside M has an edge? Where weights are wanted pieces are not put together: there all count as crowded.
+    Returns two answers for ``_kind_of``. Are more corners clear than the ends of one edge, or all that are not at infinity?
+    And are there at most two of these, while a point outside M has an edge? Where weights are wanted pieces are not put
+    together: there all count as crowded.
     """
     first, n_clear, n_near, entering = arena.at[arena.counts[0].n_done], 0, 0, False
     unasked = arena.beta.shape[0] > 0
