@@ -695,6 +695,24 @@ def compare_selections():
     run_certified()
 
 
+def compare_certify(rounds=3):
+    """The proof of the breast-cancer map, on all cores, beside its exploration by one thread; both are timed in turn."""
+    X, y = breast_cancer()
+    svmatlas.certify(svmatlas.explore(X[:60], y[:60]))
+    ratios = []
+    for _ in range(rounds):
+        begin = time.perf_counter()
+        atlas = svmatlas.explore(X, y)
+        middle = time.perf_counter()
+        report = svmatlas.certify(atlas, X, y, n_jobs=-1)
+        ratios.append((time.perf_counter() - middle) / (middle - begin))
+    print(
+        f"\nThe proof of {atlas.n_facets:,} facets: {np.median(ratios):.1f} times their exploration "
+        f"({', '.join(f'{ratio:.1f}' for ratio in ratios)}), {'certified' if report.ok else 'NOT CERTIFIED'}",
+        flush=True,
+    )
+
+
 def run_page():
     """What the page of the breast-cancer map takes a browser."""
     compare_page(svmatlas.explore(*breast_cancer()))
@@ -725,6 +743,7 @@ def main():
         "fit": compare_fits,
         "select": compare_selections,
         "any time": compare_any_time,
+        "certify": compare_certify,
         "page": run_page,
         "query": run_queries,
         "readme": lambda: subprocess.run([sys.executable, str(Path(__file__).with_name("readme.py"))], check=True),
@@ -753,6 +772,7 @@ def main():
     compare_ppopt()
     compare_selections()
     compare_any_time()
+    compare_certify()
     run_queries()
     run_page()
     compare_stores()

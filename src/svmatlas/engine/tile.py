@@ -153,10 +153,10 @@ class Memory(threading.local):
         return block
 
 
-class Spaces(threading.local):
-    """The workspace of a thread for all points of a problem."""
+class Local(threading.local):
+    """What a thread keeps from tile to tile of one problem."""
 
-    space: Space | None = None
+    space: Space | None = None  # for all points
 
 
 _memories: WeakValueDictionary[str, Memory] = WeakValueDictionary()
@@ -183,7 +183,7 @@ class Engine:
         self.room = int(np.clip(64 * data.rows.shape[0], *SETTINGS.first_facets))
         self.pace = FIRST_CHUNK
         self.memory = _shared_memory()
-        self.spaces = Spaces()
+        self.local = Local()
         self.n_refined = 0  # predicates that double-double decided, zeros that were proven modulo a prime, and
         self.n_zero = 0
         self.n_exact = 0  # questions to exact arithmetic
@@ -238,8 +238,8 @@ class _Work:
     ) -> None:
         self.engine, self.region, self.start, self.which = engine, region, start, frame.which
         self.capacity, self.max_facets, self.limit = capacity, max_facets, limit
-        self.data, self.words, space = engine.wide, engine.words, engine.spaces.space
-        engine.spaces.space = None  # until the tile is done
+        self.data, self.words, space = engine.wide, engine.words, engine.local.space
+        engine.local.space = None  # until the tile is done
         if self.which.size < start.size:
             self.data, self.words, space = subset(self.data, self.which), self.words.reshape(-1, 2)[self.which].ravel(), None
         self.space = space or make_space(self.data, region)._replace(n_near_wanted=SETTINGS.near_points)
@@ -348,7 +348,7 @@ class _Work:
         told = tidy(arena, self.words, self.which, self.region.name, engine.data.rows.shape[1], engine.data.rank)
         engine.memory.block = arena.block
         if self.which.size == self.start.size:
-            engine.spaces.space = self.space
+            engine.local.space = self.space
         return Facets(self.start, self.which, outcome, arena.spread.copy(), *told)
 
     def _check(self, outcome: int) -> None:
