@@ -84,9 +84,10 @@ def results_table(found, methods):
         lines.append(f"| {method} | {' | '.join(f'{mean:.3f}' for mean in means)} | {times:.1f} s |")
     splits, limits = {split for _, split in found}, {row["limit"] for rows in found.values() for row in rows.values()}
     failed = sum(bool(row["error"]) for rows in found.values() for row in rows.values())
+    seconds = " or ".join(f"{float(limit):g}" for limit in sorted(limits))
     head = (
         f"{len({name for name, _ in found})} sets with {len(splits)} outer split{'s' if len(splits) > 1 else ''} each; "
-        f"`select` had {'/'.join(f'{float(limit):g}' for limit in sorted(limits))} s. Means over the {len(common)} sets for "
+        f"`select` had {seconds} s. Means over the {len(common)} sets for "
         f"which all methods have a result; {failed} runs of a method ended without one."
     )
     return [head, "", *lines]
@@ -121,7 +122,7 @@ def compare(found, one, other):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         p = wilcoxon(x, y).pvalue if np.any(x != y) else 1.0
-        better, equal, worse = baycomp.two_on_multiple(x, y, rope=ROPE)
+        better, equal, worse = baycomp.two_on_multiple(x, y, rope=ROPE, random_state=0)
     return int(np.sum(x > y + ROPE)), int(np.sum(x < y - ROPE)), len(names), float(p), better, equal, worse
 
 
