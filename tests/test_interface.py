@@ -237,12 +237,12 @@ def test_time_budget():
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_interrupt_keeps_what_is_done(n_jobs, monkeypatch):
     A, y = cases.gaussian(75, 75, 3, 1.0)
-    # A hundred tiles: far from done after three waits, however many each ends
+    # A hundred tiles: far from done after twelve waits, however many each ends; by then the first ones hang together
     monkeypatch.setattr(SETTINGS, "events_per_tile", 24)
     wait, calls = survey.wait, iter(range(10**6))
 
     def interrupted(*arguments, **options):
-        if next(calls) == 3:
+        if next(calls) == 12:
             signal.raise_signal(signal.SIGINT)
         return wait(*arguments, **options)
 
