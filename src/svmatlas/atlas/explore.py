@@ -236,7 +236,7 @@ class _Run(NamedTuple):
             for facets in found:
                 joiner.add(facets)
                 show(facets, surveyor)
-        surveyor.engine.memory.take()
+        surveyor.engine.memory.take()  # and let go of it: joining needs room
         with make_pool(jobs) as pool:
             canonical = unite(joiner, pool, NEVER if surveyor.complete else Limit(GRACE))
         set_upright(canonical.mesh, bounds, problem.cost_exponent)
