@@ -19,7 +19,7 @@ import numpy.typing as npt
 from svmatlas.engine.compiled import entry
 from svmatlas.engine.geometry import triple_product
 from svmatlas.engine.mesh import Mesh
-from svmatlas.proof.tiling import TURN, Region, Vector, exact_corner, has_triangles, region_of, sides_of, turn_of
+from svmatlas.proof.tiling import TURN, Region, Vector, exact_corner, has_triangles, region_of, turn_of
 
 Floats = npt.NDArray[np.float64]
 
@@ -64,7 +64,11 @@ class _Ring:
     """A mesh with its vertices as fractions, as far as they are looked at."""
 
     def __init__(self, mesh: Mesh, region: Region) -> None:
-        self.mesh, self.lines, self.sides = mesh, region.lines, sides_of(mesh, region)
+        self.mesh, self.lines = mesh, region.lines
+        on_side = np.flatnonzero((mesh.edge_code < 0) & (mesh.edge_code >= -len(region.lines)))
+        vertex = mesh.edge_vertices[on_side].ravel().astype(np.intp)
+        order = np.argsort(vertex)
+        self.ends, self.side_of_end = vertex[order], np.repeat(-1 - mesh.edge_code[on_side], 2)[order]
         self.exact: dict[int, Vector] = {}
         self.wrong: dict[int, float] = {}
 
@@ -93,6 +97,11 @@ class _Ring:
         around: list[int] = (np.searchsorted(self.mesh.facet_at, places, side="right") - 1).tolist()
         return around
 
+    def _sides(self, v: int) -> list[int]:
+        """The sides on which a vertex lies."""
+        first, last = np.searchsorted(self.ends, [v, v + 1])
+        return sorted(set(self.side_of_end[first:last].tolist()))
+
     def _wrong(self, f: int) -> float:
         """Zero if a facet is not turned over; else 1 and how much it is, from 0 to 1."""
         if f not in self.wrong:
@@ -102,12 +111,12 @@ class _Ring:
 
     def _corner(self, v: int) -> Vector:
         if v not in self.exact:
-            self.exact[v] = exact_corner(self.mesh.vertices[v], [self.lines[k] for k in sorted(self.sides.get(v, ()))])
+            self.exact[v] = exact_corner(self.mesh.vertices[v], [self.lines[k] for k in self._sides(v)])
         return self.exact[v]
 
     def _move(self, v: int, random: np.random.Generator) -> None:
         """Move a vertex by chance, unless more of the facets around it are turned over then."""
-        if len(self.sides.get(v, ())) > 1:  # a corner of the region
+        if len(self._sides(v)) > 1:  # a corner of the region
             return
         old, around = self.mesh.vertices[v].copy(), self._around(v)
         before = {f: self._wrong(f) for f in around}
