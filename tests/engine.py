@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from svmatlas.data.problem import check_bounds, make_problem, make_region
+from svmatlas.engine import clipping, polygon
 from svmatlas.engine.compiled import UNCOMPILED
 from svmatlas.engine.facet import drift_of, solve_maps, sum_pull
 from svmatlas.engine.lines import tabulate_margin
@@ -123,3 +124,35 @@ class Exact:
         """Of all lines."""
         inner = [2 * i + t for i in self.margin for t in range(2)]
         return inner + [2 * i + (self.state[i] != OUTSIDE) for i in range(len(self.rows)) if i not in self.margin]
+
+
+def cross(a, b):
+    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+
+
+def close(task, data, state):
+    """The polygon of a partition: its codes, or None if it has none or doubles do not tell."""
+    if not take(task, data, state):
+        return None
+    outcome = polygon.close_facet(task, task.lines.no_hints)
+    n = task.polygon.n_corners
+    return task.edges.code[:n].tolist() if outcome == clipping.CLOSED else None
+
+
+def closed_facets(task, data, count=60):
+    """Facets that exist, reached from the origin, where all points are inside, by crossing edges."""
+    waiting, seen = [np.full(data.rows.shape[0], INSIDE, np.int8)], set()
+    while waiting and len(seen) < count:
+        state = waiting.pop(0)
+        if state.tobytes() in seen:
+            continue
+        seen.add(state.tobytes())
+        codes = close(task, data, state)
+        if codes is None:
+            continue
+        yield state, codes
+        for code in codes:
+            if code >= 0:
+                new, i = state.copy(), code >> 1
+                new[i] = (INSIDE if code & 1 else OUTSIDE) if state[i] == MARGIN else MARGIN
+                waiting.append(new)

@@ -12,7 +12,7 @@ from svmatlas.engine import checking, clipping, facet, polygon, predicates, tie_
 from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, DoubleDoubles
 from tests import tiny
-from tests.engine import Exact, dot, fractions, gaussian, partitions, take, task_of, weighted
+from tests.engine import Exact, closed_facets, cross, dot, fractions, gaussian, partitions, take, task_of, weighted
 
 DATA = {"gaussian": gaussian(7, 2), "unscaled": gaussian(7, 2, scale=1e4), "weights": weighted()} | {
     case.__name__: tuple(case()) for case in (tiny.lattice, tiny.one_hot, tiny.repeated_rows, tiny.one_feature)
@@ -85,10 +85,6 @@ def test_cross_products_in_double_double():
                 assert abs(Fraction(x) + Fraction(x_low) - true[c]) <= Fraction(bound)
 
 
-def cross(a, b):
-    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
-
-
 def lines_of(exact, region):
     """The line of a code, of sides too."""
     return lambda code: fractions(region.sides[-1 - code]) if code < 0 else exact.line(code)
@@ -124,39 +120,11 @@ def check_corner(corner, error, true, top):
 # Polygons
 
 
-def close(task, data, state):
-    """The polygon of a partition: its codes, or None if it has none or doubles do not tell."""
-    if not take(task, data, state):
-        return None
-    outcome = polygon.close_facet(task, task.lines.no_hints)
-    n = task.polygon.n_corners
-    return task.edges.code[:n].tolist() if outcome == clipping.CLOSED else None
-
-
-def facets(task, data, count=60):
-    """Facets that exist, reached from the origin, where all points are inside, by crossing edges."""
-    waiting, seen = [np.full(data.rows.shape[0], INSIDE, np.int8)], set()
-    while waiting and len(seen) < count:
-        state = waiting.pop(0)
-        if state.tobytes() in seen:
-            continue
-        seen.add(state.tobytes())
-        codes = close(task, data, state)
-        if codes is None:
-            continue
-        yield state, codes
-        for code in codes:
-            if code >= 0:
-                new, i = state.copy(), code >> 1
-                new[i] = (INSIDE if code & 1 else OUTSIDE) if state[i] == MARGIN else MARGIN
-                waiting.append(new)
-
-
 def test_polygons_are_those_of_all_lines(case):
     """Every corner satisfies every line, in Fractions; and every edge has two different ends."""
     task, data, region = case
     checked = 0
-    for state, codes in facets(task, data):
+    for state, codes in closed_facets(task, data):
         exact = Exact(data, state)
         line = lines_of(exact, region)
         corners = [cross(line(a), line(b)) for a, b in zip(codes, codes[1:] + codes[:1], strict=True)]
@@ -200,7 +168,7 @@ def test_the_tightest_lines_of_a_pencil(case):
     """|M| = rank - 1: of all score lines s v >= n the tightest lower and the tightest upper bound on v."""
     task, data, _ = case
     found = 0
-    for state, _ in facets(task, data):
+    for state, _ in closed_facets(task, data):
         if np.sum(state == MARGIN) != data.rank - 1 or task.facet.n_margin != data.rank - 1:
             continue
         exact, bounds = Exact(data, state), ([], [])
@@ -226,7 +194,7 @@ def test_steep_pencils():
     for case in (tiny.one_feature(), tiny.lattice(), tiny.whole_weights(), odd_row):  # of the last many have none
         task, data, _ = task_of(*case)
         still = data._replace(target_jitter=0 * data.target_jitter, weight_jitter=0 * data.weight_jitter)
-        for state, _ in facets(task, data, 200):
+        for state, _ in closed_facets(task, data, 200):
             if np.sum(state == MARGIN) != data.rank - 1 or not tie_test.is_steep(task):
                 continue
             exact = Exact(still, state)

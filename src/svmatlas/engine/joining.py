@@ -19,6 +19,7 @@ from svmatlas.engine.arena import (
     FAR,
     LIKELY,
     OPEN,
+    PLAIN,
     PLATEAU_SLIVER,
     POSITIVE_PLATEAU,
     SLIM,
@@ -118,7 +119,7 @@ class Joiner:
         self.at.append(at[1:] + self.place.size)
         kinds = self.kind.view()[order]
         low, high = (which.reduceat(kinds, np.cumsum(counts) - counts) for which in (np.minimum, np.maximum))
-        self.kind.append(np.where(low == high, low, CROWDED))
+        self.kind.append(np.where((low == high) | (low == PLAIN), low, CROWDED))  # tied in all: in each part
         self.place.append(self.place.view()[places])
         return np.concatenate([now, whole])
 
@@ -188,7 +189,7 @@ class Joiner:
             with suppress(Stopped):
                 limit.check()
                 tie = self.engine.judge(self.region, split.states(facets), suspect[which], own, mesh.edge_code[edges], limit)
-                split.kind[facets] = np.where(tie, TIE, CROWDED)
+                split.kind[facets] = np.where(tie, TIE, np.where(split.kind[facets] == PLAIN, PLAIN, CROWDED))
 
         for _ in pool.map(judge, in_parts(np.flatnonzero(suspect), PART)):
             pass

@@ -40,12 +40,13 @@ from svmatlas.engine.arena import (
     UNVISITED,
     take_pull,
 )
+from svmatlas.engine.checking import CLEAR
 from svmatlas.engine.clipping import CLOSED, EMPTY, is_coarse
 from svmatlas.engine.compiled import entry, entry_noalloc, kernel
 from svmatlas.engine.doubledouble import UNIT
-from svmatlas.engine.facet import can_anchor, gather, sum_pull
+from svmatlas.engine.facet import can_anchor, gather, solve_maps, take_up
 from svmatlas.engine.names import corner_of_triangle, find, name_vertex, numbers_of_names, opposite
-from svmatlas.engine.polygon import close_facet, has_coarse, path_of, trace_facet
+from svmatlas.engine.polygon import close_facet, has_coarse, path_of, sharpen_traced, tabulate_edges, trace_facet
 from svmatlas.engine.predicates import NO_CODE
 from svmatlas.engine.queue import (
     copy_row,
@@ -60,6 +61,9 @@ from svmatlas.engine.queue import (
 from svmatlas.engine.record import make_record
 from svmatlas.engine.refinement import refine
 from svmatlas.engine.tie_test import (
+    ANYBODY,
+    EDGES,
+    NOBODY,
     THIN,
     WIDE,
     is_between_tied,
@@ -70,6 +74,8 @@ from svmatlas.engine.tie_test import (
     is_tie,
     may_hold_tied,
     shrinks,
+    survives,
+    who_may_be_tied,
 )
 from svmatlas.engine.workspace import MARGIN, L, P, Q, make_task
 from svmatlas.engine.zeros import UNKNOWN, vanishes
@@ -123,24 +129,41 @@ def _close_ringed(task, arena, f, hints):
     if plateau >= 0:
         arena.kind[arena.counts[0].n_done] = POSITIVES + plateau
         return CLOSED
+    kind = _kind_of_ringed(task, arena, f, hints)
+    arena.kind[arena.counts[0].n_done] = max(kind, PLAIN)
+    return CLOSED if kind != UNKNOWN_KIND else EMPTY
+
+
+UNKNOWN_KIND = -1
+
+
+@kernel
+def _kind_of_ringed(task, arena, f, hints):
+    """The kind of a facet whose polygon is known from the facets around; UNKNOWN_KIND if it takes more to tell."""
+    edges, n, kind = task.edges, task.polygon.n_corners, _kind_of(task, arena.margin[f])
     far = is_far(edges.corner, n)
-    between = not far and _is_between_tied(task, arena.margin[f], edges.code[:n], edges.sign)
-    if not far and not is_suspect(edges.corner, n, WIDE):
-        n_clear, n_near, entering = 0, 0, False
-        for j in range(n):
-            n_clear += not arena.crowded[hints[edges.hint[j]].number]
-            n_near += edges.corner[j, L] > THIN
-        for j in range(n if n_near <= ENDS else 0):
-            entering = entering or (edges.code[j] >= 0 and edges.sign[j] == 0)
-        clear = n_clear == n_near or n_clear > ENDS
-        arena.kind[arena.counts[0].n_done] = _kind_of(task, arena.margin[f], clear, entering)
-        return CLOSED
-    arena.kind[arena.counts[0].n_done] = TIE
-    if between:
-        return CLOSED if is_suspect(edges.corner, n, THIN) else EMPTY  # a tie, or one if it is steep
+    suspect = far or is_suspect(edges.corner, n, WIDE)
+    thin = far or (suspect and is_suspect(edges.corner, n, THIN))
+    if suspect and not far and _is_between_tied(task, arena.margin[f], edges.code[:n], edges.sign):
+        return TIE if thin else UNKNOWN_KIND  # a tie, or one if it is steep
+    for j in range(n):
+        edges.checked[j] = 1 if arena.crowded[hints[edges.hint[j]].number] else CLEAR
+    who = who_may_be_tied(task) if kind == PLAIN else NOBODY
+    if not suspect and who != EDGES:
+        return CROWDED if who == ANYBODY else kind
     _take_up(task, arena, f)
-    gather(task)
-    return CLOSED if vanishes(task) else EMPTY
+    if thin:
+        gather(task)
+        return TIE if vanishes(task) else UNKNOWN_KIND
+    if not solve_maps(task):
+        return UNKNOWN_KIND
+    if suspect:
+        tabulate_edges(task)
+        if not survives(task):
+            return TIE if vanishes(task) else UNKNOWN_KIND
+    if who == EDGES and not may_hold_tied(task, who):
+        who = NOBODY
+    return kind if who == NOBODY else CROWDED
 
 
 @kernel
@@ -444,13 +467,13 @@ def close_all(data, region, space, words, drift, moves, frame, answers, arena, h
         if done >= limit:
             return PAUSED
         known = hints[: known_corners_of(arena, f, hints)]
+        task.drift = drift * (moves + 2 * arena.depth[f])
         if arena.partition_row[f] < 0 and arena.n_loose[f] == 0 and _close_ringed(task, arena, f, known) == CLOSED:
             if not _has_room(task, arena):
                 return FULL
             found = _write(task, words, arena, f, known)
             arena.coarse[done] = False
         else:
-            task.drift = drift * (moves + 2 * arena.depth[f])
             outcome = _cef(task, arena, f, known)
             if outcome != CLOSED:
                 return outcome
@@ -461,11 +484,9 @@ def close_all(data, region, space, words, drift, moves, frame, answers, arena, h
                 _spread(task, frame, arena.spread)
             if arena.beta.shape[0] > 0:
                 _write_beta(task, arena)
-            arena.coarse[done], kind = _is_coarse_or_tie(task)
-            clear, entering = _crowd(task, arena, kind == TIE)
-            kind = kind if kind != PLAIN else _kind_of(task, arena.margin[f], clear, entering)
-            arena.kind[done] = kind if kind != CROWDED or may_hold_tied(task) else PLAIN
-            if not _name_around(task, words, arena, f, space.neighbour):
+            on_side = _mark_margin(task)
+            arena.coarse[done], arena.kind[done] = _kind_in_hand(task, arena, f)
+            if not _name_around(task, words, arena, f, space.neighbour, on_side):
                 return FULL
             task.answers = answers[:0]
         release_row(arena, f)
@@ -475,12 +496,11 @@ def close_all(data, region, space, words, drift, moves, frame, answers, arena, h
 
 
 @kernel
-def _name_around(task, words, arena, f, neighbour):
+def _name_around(task, words, arena, f, neighbour, on_side):
     """Name the facets around the one just closed; False if there is no room.
 
     From inside a plateau that is left out, away from sides, only those behind the ends of a strip: they may lie outside.
     """
-    on_side = _mark_margin(task)
     plateau = _plateau_in_hand(task, arena, arena.margin[f])
     if plateau >= 0:
         arena.kind[arena.counts[0].n_done] = POSITIVES + plateau
@@ -488,42 +508,37 @@ def _name_around(task, words, arena, f, neighbour):
     return _mev(task, words, arena, f, neighbour, inner) and (inner or _cv(task, words, arena, f, neighbour))
 
 
-ENDS = 2
-"""Corners at which a tied point may be missed: the ends of its edge. It has one line, and so one edge."""
+@kernel
+def _kind_in_hand(task, arena, f):
+    """Are corners of the facet just closed not known well? And its kind."""
+    coarse, kind = _is_coarse_or_tie(task)
+    _crowd(task, arena, kind == TIE)
+    kind = kind if kind != PLAIN else _kind_of(task, arena.margin[f])
+    who = who_may_be_tied(task) if kind == PLAIN and arena.beta.shape[0] == 0 else NOBODY
+    return coarse, CROWDED if who != NOBODY and may_hold_tied(task, who) else kind
 
 
 @kernel
-def _kind_of(task, margin, clear, entering):
-    """The kind of a facet with area and so many positives and negatives in M.
-
-    A point that is tied is on the margin at all corners. It is missed in the two corners of its own edge only, if it has one,
-    so that a third one that is ``clear`` says there is none. ``entering`` says whether there may be such an edge of all
-    corners but those at infinity, or almost there, of which nothing is known: the jitter of weights, times the costs, hides
-    it.
-    """
+def _kind_of(task, margin):
+    """The kind of a facet with area and so many positives and negatives in M, of which nobody else is tied."""
     if task.data.anchor > 0.0 and margin[P] + margin[Q] == task.data.rank and min(margin[P], margin[Q]) == 0:
         return POSITIVES if margin[P] > 0 else NEGATIVES
-    return PLAIN if clear and not entering else CROWDED
+    return PLAIN
 
 
 @kernel
 def _crowd(task, arena, tied):
-    """Mark the new corners of the facet in hand that are crowded; all corners of a tie are.
+    """Mark the corners of the facet in hand that are clear, and in the arena the new ones that are crowded.
 
-    Returns two answers for ``_kind_of``. Are more corners clear than the ends of one edge, or all that are not at infinity?
-    And are there at most two of these, while a point outside M has an edge? Where weights are wanted pieces are not put
-    together: there all count as crowded.
+    All corners of a tie are, and those at infinity or almost there: the jitter of weights, times the costs, hides what meets
+    there. Where weights are wanted pieces are not put together: there all count as crowded.
     """
-    first, n_clear, n_near, entering = arena.at[arena.counts[0].n_done], 0, 0, False
-    unasked = arena.beta.shape[0] > 0
+    first, edges, unasked = arena.at[arena.counts[0].n_done], task.edges, arena.beta.shape[0] > 0
     for j in range(task.polygon.n_corners):
-        number, near, code = arena.vertex[first + j], task.edges.corner[j, L] > THIN, task.edges.code[j]
+        number = arena.vertex[first + j]
         if _is_new(task, j):
-            arena.crowded[number] = tied or unasked or not near or is_crowded(task, j)
-        n_clear += not arena.crowded[number]
-        n_near += near
-        entering = entering or (code >= 0 and task.factor.slot[code >> 1] < 0)
-    return n_clear == n_near or n_clear > ENDS, entering and n_near <= ENDS
+            arena.crowded[number] = tied or unasked or not edges.corner[j, L] > THIN or is_crowded(task, j)
+        edges.checked[j] = 1 if arena.crowded[number] else CLEAR
 
 
 @kernel
@@ -545,28 +560,27 @@ def judge(data, region, space, states, drift, at, code, margin, suspect, tie, co
     One that is not ``suspect`` is none. A strip between tied lines is one if it is thin, or SLIM and steep, unless it is FAR.
     """
     task = make_task(data, region, space)
-    task.drift = drift
-    edges = task.edges
+    edges, moves, last = task.edges, states.shape[1], -1
     for f in range(states.shape[0]):
-        state, n = states[f], at[f + 1] - at[f]
+        if suspect[f] == 0:
+            continue
+        moves, last, n = take_up(task, states, f, last, drift, moves), f, at[f + 1] - at[f]
         for j in range(n):
             edges.code[j] = code[at[f] + j]
-            edges.sign[j] = edges.code[j] >= 0 and state[edges.code[j] >> 1] == MARGIN
+            edges.sign[j] = edges.code[j] >= 0 and task.state[edges.code[j] >> 1] == MARGIN
         margin[P], margin[Q] = 0, 0
-        for i in range(state.size):
-            margin[data.axis[i]] += state[i] == MARGIN
+        for k in range(min(task.facet.n_margin, data.rank)):
+            margin[data.axis[task.factor.member[k]]] += 1
         between = suspect[f] != FAR and _is_between_tied(task, margin, edges.code[:n], edges.sign)
         tie[f] = between and suspect[f] == 1
-        if tie[f] or suspect[f] == 0:
+        if tie[f]:
             continue
-        task.state, task.polygon.n_corners = state, n
-        sum_pull(data, state, task.pull)
-        gather(task)
+        traced = trace_facet(task, n)
         if between:
-            tie[f] = trace_facet(task, n) and is_steep(task)
-            continue
-        tie[f] = vanishes(task) or (trace_facet(task, n) and shrinks(task) == 1)
-        coarse[f] = not tie[f] and task.facet.refined == -1
+            tie[f] = sharpen_traced(task) and is_steep(task)
+        elif not (traced and survives(task)):
+            tie[f] = vanishes(task) or (sharpen_traced(task) and shrinks(task) == 1)
+            coarse[f] = not tie[f] and task.facet.refined == -1
 
 
 @kernel

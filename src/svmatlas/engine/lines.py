@@ -62,18 +62,29 @@ def slope(t, c):
 
 
 @kernel
+def _sum_slopes(t):
+    """u.b+, u.b- and u.u in double-double, once for a facet with refined maps."""
+    if t.facet.sloped == t.facet.serial:
+        return
+    t.facet.sloped = t.facet.serial
+    high, low, error, maps = t.lines.slopes.high, t.lines.slopes.low, t.lines.slopes.error, t.maps
+    for c in range(3):
+        other, other_low = (maps.beta_hi[U], maps.beta_lo[U]) if c == L else (maps.pull_hi[c], maps.pull_lo[c])
+        high[c], low[c], size = 0.0, 0.0, 0.0
+        for j in range(other.size):
+            p, p_low = dd_mul(maps.beta_hi[U, j], maps.beta_lo[U, j], other[j], other_low[j])
+            high[c], low[c] = dd_add(high[c], low[c], p, p_low)
+            size += other[j] ** 2
+        error[c] = maps.eta_dd[U] * np.sqrt(size) + maps.eta_dd[c] * maps.length[U]
+
+
+@kernel
 def slope_dd(t, c):
     """u.b_c in double-double (not divided by u.u: one positive factor for the whole pencil), and its error."""
-    sh, sl = 0.0, 0.0
     if t.facet.n_pull[c] == 0:
-        return sh, sl, 0.0
-    size = 0.0
-    for j in range(t.data.rows.shape[1]):
-        ph, pl = dd_mul(t.maps.beta_hi[U, j], t.maps.beta_lo[U, j], t.maps.pull_hi[c, j], t.maps.pull_lo[c, j])
-        sh, sl = dd_add(sh, sl, ph, pl)
-        size += t.maps.pull[c, j] ** 2
-    error = t.maps.eta_dd[U] * np.sqrt(size) + t.maps.eta_dd[c] * t.maps.length[U]
-    return sh, sl, error
+        return 0.0, 0.0, 0.0
+    _sum_slopes(t)
+    return t.lines.slopes.high[c], t.lines.slopes.low[c], t.lines.slopes.error[c]
 
 
 @kernel
@@ -246,11 +257,8 @@ def _pencil_line_dd(t, i, high, low, error):
         d, d_lo, e = slope_dd(t, c)
         high[c], low[c] = dd_mul(sh, sl, d, d_lo)
         error[c] = abs(sh) * e + es * (abs(d) + e) + 4.0 * UNIT_DD * abs(high[c])
-    uu, uu_lo = 0.0, 0.0
-    for j in range(t.data.rows.shape[1]):
-        h, lo = t.maps.beta_hi[U, j], t.maps.beta_lo[U, j]
-        ph, pl = dd_mul(h, lo, h, lo)
-        uu, uu_lo = dd_add(uu, uu_lo, ph, pl)
+    _sum_slopes(t)
+    uu, uu_lo = t.lines.slopes.high[L], t.lines.slopes.low[L]
     z, z_lo = dd_mul(nh, nl, uu, uu_lo)
     high[L], low[L] = -z, -z_lo
     error[L] = en * uu + 4.0 * abs(nh) * t.maps.eta_dd[U] * t.maps.length[U] + 8.0 * UNIT_DD * abs(z)

@@ -26,7 +26,7 @@ from svmatlas.engine.clipping import (
 )
 from svmatlas.engine.compiled import kernel
 from svmatlas.engine.facet import solve_maps
-from svmatlas.engine.lines import line, tabulate_margin
+from svmatlas.engine.lines import line, tabulate_margin, tabulate_pencil
 from svmatlas.engine.neighbourhood import center_ball
 from svmatlas.engine.pencil import ALL, ONLY_NEAR, find_pencil, is_near
 from svmatlas.engine.predicates import NO_CODE, value_at_corner
@@ -306,15 +306,44 @@ def close_facet(t, hints):
 
 
 @kernel
-def trace_facet(t, n):
-    """The polygon of one partition whose n edges are in ``t``, in order, by double-double; False if that fails."""
-    if not solve_maps(t):
-        return False
+def tabulate_edges(t):
+    """The lines of M, and of a pencil those that are edges of the polygon in hand, into the table."""
     tabulate_margin(t)
+    side = 0
+    for j in range(t.polygon.n_corners if t.facet.n_margin == t.data.rank - 1 else 0):
+        code = t.edges.code[j]
+        if code >= 0 and t.factor.slot[code >> 1] < 0 and side < 2:
+            t.facet.pencil[side] = code
+            tabulate_pencil(t, side)
+            side += 1
+
+
+@kernel
+def trace_facet(t, n):
+    """The polygon of the maps in hand, whose n edges are in ``t``, in order; False if that fails."""
+    t.polygon.n_corners = n
+    if t.facet.n_margin > t.data.rank:
+        return False
+    tabulate_edges(t)
+    _trace(t)
+    return t.facet.refined != -1
+
+
+@kernel
+def sharpen_traced(t):
+    """The same polygon by double-double; False if that fails."""
+    if t.facet.n_margin > t.data.rank:
+        return False
     if t.facet.refined == 0:
         refine(t)
-    t.polygon.crossed[0], t.polygon.n_corners = NO_CODE, n
+    t.polygon.crossed[0] = NO_CODE
+    _trace(t)
+    return t.facet.refined == 1
+
+
+@kernel
+def _trace(t):
+    n = t.polygon.n_corners
     for j in range(n):
         make_corner(t, j, t.edges.code[j], t.edges.code[j + 1 if j + 1 < n else 0])
         copy_place(t.clipped, j, t.edges, j)
-    return t.facet.refined == 1

@@ -287,15 +287,28 @@ def join_corners(vertices, at, twin, first, last):
     return one
 
 
+@entry
+def _leave_unpaired(at, twin, beyond, event, first, last, place):
+    """Leave out, in place, the edges that only one of two facets has; returns how many places are left."""
+    number, size, start = np.empty(twin.size, np.int32), 0, np.int64(0)
+    for f in range(at.size - 1):
+        for k in range(start, at[f + 1]):
+            number[k] = size
+            size += beyond[k] < 0 or twin[k] >= 0
+        start, at[f + 1] = at[f + 1], size
+    for k in range(twin.size):
+        if beyond[k] < 0 or twin[k] >= 0:
+            n = number[k]
+            twin[n] = number[twin[k]] if twin[k] >= 0 else -1
+            beyond[n], event[n], first[n], last[n], place[n] = beyond[k], event[k], first[k], last[k], place[k]
+    return size
+
+
 def paired(rings: Rings) -> tuple[Rings, Ints]:
-    """Edges that both facets have, or that have one; and the place of each in the other facet.
+    """Edges that both facets have, or that have one, of rings that are changed; and the place of each in the other facet.
 
     An edge hardly longer than what the jitter moves it by may be taken for none from one side.
     """
     twin = _pair(rings.at, rings.beyond)
-    kept = (rings.beyond < 0) | (twin >= 0)
-    if not kept.all():
-        number = np.concatenate([[0], np.cumsum(kept)])
-        rings = Rings(number[rings.at], *(array[kept] for array in rings[1:]))
-        twin = np.where(twin[kept] >= 0, number[twin[kept]], -1).astype(np.int32)
-    return rings, twin
+    size = _leave_unpaired(rings.at, twin, *rings[1:])
+    return Rings(rings.at, *(array[:size] for array in rings[1:])), twin[:size]

@@ -10,16 +10,16 @@ import numpy as np
 
 from svmatlas.engine.checking import CLEAR, margin_in_single, score_error
 from svmatlas.engine.compiled import kernel
-from svmatlas.engine.doubledouble import dd_add, dd_mul
+from svmatlas.engine.doubledouble import UNIT, dd_add, dd_mul
 from svmatlas.engine.facet import length_of, length_of_pull_derivative, solve_derivatives
 from svmatlas.engine.geometry import triple_product
-from svmatlas.engine.lines import is_anchored, line_dd, line_derivative, slope
+from svmatlas.engine.lines import is_anchored, line_dd, line_derivative, line_powers, slope
 from svmatlas.engine.neighbourhood import is_in_ball
 from svmatlas.engine.predicates import cross_entry_dd
 from svmatlas.engine.refinement import refine
-from svmatlas.engine.scores import cosines, score_all, weights_at
+from svmatlas.engine.scores import cosines, score_all, score_one, weights_at
 from svmatlas.engine.workspace import MARGIN, L, P, Q, U
-from svmatlas.engine.zeros import UNKNOWN, vanishes
+from svmatlas.engine.zeros import ROUNDINGS, UNKNOWN, vanishes
 
 WIDE = 2.0**-21
 """Only facets narrower or shorter than this, relative to their costs, are tested for being ties. Ties are near the jitter,
@@ -58,45 +58,113 @@ def is_crowded(t, j):
     per_norm, fixed = score_error(t, v, t.edges.corner_error[j])
     weights_at(t, v[0], v[1], v[2])
     if is_in_ball(t, v[2], per_norm + fixed / t.shortest):
-        return _count_on_margin(t, t.near, t.facet.n_near, v[2], per_norm, fixed) > wanted
-    return _count_on_margin(t, t.single, t.state.size, v[2], per_norm, fixed) > wanted
+        return _are_more_near(t, t.near, t.facet.n_near, wanted, v[2], per_norm, fixed)
+    return _are_more_near(t, t.single, t.state.size, wanted, v[2], per_norm, fixed)
 
 
 @kernel
-def _count_on_margin(t, single, n, l, per_norm, fixed):
-    """How many of the first n of some points may have the score 1, in single precision, with the weights in hand."""
+def _are_more_near(t, single, n, wanted, l, per_norm, fixed):
+    """Are more of the first n of some points on the margin than that? Where single precision says so, doubles are asked."""
     cosine, inverse = single.cosine[:n], single.per_norm
     length = cosines(t, single, t.maps.weights, cosine)
     if not per_norm < length:
-        return n
+        return True
     target, a, b = margin_in_single(t, l, length, per_norm, fixed)
+    if _count_near(cosine, inverse, target, a, b) <= wanted:
+        return False
+    count, reach = 0, THIN * length_of(t.maps.weights) + per_norm
+    for k in range(n):
+        if not abs(cosine[k] - target * inverse[k]) > a + b * inverse[k]:
+            i = single.points[k]
+            count += is_near_margin(t, i, score_one(t, i), l, reach)
+    return count > wanted
+
+
+@kernel
+def _count_near(cosine, inverse, target, a, b):
+    """How many of some points single precision does not tell from those on the margin."""
     count = np.int32(0)
-    for i in range(n):
+    for i in range(cosine.size):
         count = np.int32(count + (not abs(cosine[i] - target * inverse[i]) > a + b * inverse[i]))
     return count
 
 
 @kernel
-def is_near_margin(t, i, v, length):
-    """Is a point within THIN of the margin at costs v? All scores there, and the length of the weights, are known."""
-    return not abs(t.lines.at_corner[i] - v[2]) > THIN * (t.data.norm[i] * length + v[2])
+def weights_inside(t, v):
+    """Weights at a point v inside a facet. Returns how close to the margin a score may be of a point that is on it all over.
+
+    That is for each unit of a row's length; THIN for each unit of costs comes on top.
+    """
+    weights_at(t, v[0], v[1], v[2])
+    error = t.maps.eta[P] * v[P] + t.maps.eta[Q] * v[Q] + t.maps.eta[L] * v[L]
+    return THIN * length_of(t.maps.weights) + error
 
 
 @kernel
-def may_hold_tied(t):
-    """Is a point outside M that near the margin in the middle of the polygon in hand? One that is tied is (ties.py)."""
-    x, y, z = 0.0, 0.0, 0.0
+def is_near_margin(t, i, score, l, reach):
+    """Is the score of a point, at costs with the entry l, that near the margin?"""
+    return not abs(score - l) > reach * t.data.norm[i] + THIN * l
+
+
+@kernel
+def find_middle(t, middle):
+    """A point inside the polygon in hand: the sum of its corners, of which the entries of each add up to 1."""
+    middle[:] = 0.0
     for j in range(t.polygon.n_corners):
         v = t.edges.corner[j]
-        top = max(v[0], v[1], v[2])
-        x, y, z = x + v[0] / top, y + v[1] / top, z + v[2] / top
+        total = v[0] + v[1] + v[2]
+        for c in range(3):
+            middle[c] += v[c] / total
+
+
+@kernel
+def is_edge_of_clear(t, j):
+    """Does edge j enter M, and end at all corners that are clear?"""
+    n = t.polygon.n_corners
+    if t.edges.code[j] < 0 or t.edges.sign[j] != 0:
+        return False
+    for k in range(n):
+        if t.edges.checked[k] == CLEAR and k != j and k != (j - 1 if j > 0 else n - 1):
+            return False
+    return True
+
+
+NOBODY, EDGES, ANYBODY = 0, 1, 2
+"""Who may be tied, beside M: no point; points of edges; any point."""
+
+
+@kernel
+def who_may_be_tied(t):
+    """That for the polygon in hand, of which ``checked`` marks clear corners, and ``sign`` the edges of points of M.
+
+    A point that is tied is on the margin at all corners. At a clear one only M and the points of its two edges are. So such a
+    point has an edge at each clear corner; it has one line, and so one edge.
+    """
+    who, n = ANYBODY, t.polygon.n_corners
+    for j in range(n):
+        if t.edges.checked[j] == CLEAR:
+            who = NOBODY
+    for j in range(n if who == NOBODY else 0):
+        if is_edge_of_clear(t, j):
+            who = EDGES
+    return who
+
+
+@kernel
+def may_hold_tied(t, who):
+    """Is a point of those that may be tied near the margin in the middle of the polygon? One that is tied is (ties.py)."""
     middle = t.lines.derivative
-    middle[0], middle[1], middle[2] = x, y, z
-    weights_at(t, x, y, z)
-    length = length_of(t.maps.weights)
-    score_all(t, t.lines.at_corner)
-    for i in range(t.state.size):
-        if t.state[i] != MARGIN and is_near_margin(t, i, middle, length):
+    find_middle(t, middle)
+    reach = weights_inside(t, middle)
+    if who == ANYBODY:
+        score_all(t, t.lines.at_corner)
+        for i in range(t.state.size):
+            if t.state[i] != MARGIN and is_near_margin(t, i, t.lines.at_corner[i], middle[L], reach):
+                return True
+        return False
+    for j in range(t.polygon.n_corners):
+        i = t.edges.code[j] >> 1
+        if is_edge_of_clear(t, j) and is_near_margin(t, i, score_one(t, i), middle[L], reach):
             return True
     return False
 
@@ -226,12 +294,45 @@ STEEP = 2.0**10
 
 
 @kernel
+def survives(t):
+    """Does the polygon in hand certainly keep its area without jitter? Then the facet is no tie, and doubles say so.
+
+    Lines are affine in the jitter. If it moves none of them at any corner by more than STEADY times what the line is in the
+    middle, then with less jitter all that is three quarters of the way from the middle to the corners is still within them.
+    """
+    n, middle, h, error = t.polygon.n_corners, t.lines.derivative, t.modular.pair_value[0], t.modular.pair_error[0]
+    find_middle(t, middle)
+    for j in range(n):
+        line_powers(t, t.edges.code[j], h, error)
+        value, bound = 0.0, 0.0
+        for c in range(3):
+            size = abs(h[0, c]) + t.jitter * abs(h[1, c])
+            value += (h[0, c] + t.jitter * h[1, c]) * middle[c]
+            bound += (error[0, c] + t.jitter * error[1, c] + ROUNDINGS * UNIT * size) * middle[c]
+        least = STEADY * (value - bound) / n
+        for k in range(n):
+            v, moved, doubt = t.edges.corner[k], 0.0, 0.0
+            for c in range(3):
+                moved += t.jitter * h[1, c] * v[c]
+                doubt += t.jitter * (error[1, c] + ROUNDINGS * UNIT * abs(h[1, c])) * v[c]
+            if not abs(moved) + doubt < least * (v[0] + v[1] + v[2]):
+                return False
+    return True
+
+
+STEADY = 2.0**-3
+"""With t = 3/4 of the way, (1 - t) (1 - STEADY) > t STEADY. The area that is left, 9/16, is more than TIE_CLEAR TIE_LOSS."""
+
+
+@kernel
 def is_tie(t):
     """Does the facet just closed owe its extent to the jitter: 1 or 0, or UNKNOWN if only exact arithmetic can tell?"""
     if not is_suspect(t.edges.corner, t.polygon.n_corners, WIDE):
         return 0
     if t.facet.anchor_axis >= 0 and is_between_tied(t):
         return 1 if is_suspect(t.edges.corner, t.polygon.n_corners, THIN) or is_steep(t) else 0
+    if t.facet.refined != -1 and survives(t):
+        return 0
     if vanishes(t):
         t.polygon.n_zero += 1
         return 1

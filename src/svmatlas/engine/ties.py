@@ -20,8 +20,8 @@ from svmatlas.engine.facet import dot, drift_of, length_of, solve_derivatives, t
 from svmatlas.engine.mesh import Split
 from svmatlas.engine.predicates import NO_CODE, cross_dd, cross_entry_dd
 from svmatlas.engine.refinement import dot_dd, refine
-from svmatlas.engine.scores import score_all, weights_at
-from svmatlas.engine.tie_test import is_near_margin, measure_corners
+from svmatlas.engine.scores import score_all
+from svmatlas.engine.tie_test import is_near_margin, measure_corners, weights_inside
 from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, P, Q, Region, largest_jitter, make_space, make_task
 
 Floats = npt.NDArray[np.float64]
@@ -117,11 +117,10 @@ side it is on."""
 def _find_tied(task, v, jitter, truth):
     """Put the points that are tied in the piece in hand into M: 1, or BLURRED; -1 if double-double does not tell."""
     state, ready, found = task.state, False, 1
-    weights_at(task, v[0], v[1], v[2])
-    length = length_of(task.maps.weights)
-    score_all(task, task.lines.at_corner)
+    reach, score = weights_inside(task, v), task.lines.at_corner
+    score_all(task, score)
     for i in range(state.size):
-        if state[i] == MARGIN or not is_near_margin(task, i, v, length):
+        if state[i] == MARGIN or not is_near_margin(task, i, score[i], v[L], reach):
             continue
         ready = ready or _remove_jitter(task)
         if not ready:

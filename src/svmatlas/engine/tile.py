@@ -211,7 +211,7 @@ class Engine:
     ) -> npt.NDArray[np.bool_]:
         """Which of some whole facets with given edges are ties; ``suspect``: 1 for thin ones, SLIM or FAR, else 0."""
         (tie, coarse), margin = np.zeros((2, len(states)), dtype=bool), np.zeros(2, dtype=np.int32)
-        space, drift = make_space(self.data, region), drift_of(self.data, states.shape[1])
+        space, drift = make_space(self.data, region), drift_of(self.data, 1)
         judge(self.data, region, space, states, drift, at, code, margin, suspect, tie, coarse)
         if coarse.any():
             problem = self.exact_in(region, limit)

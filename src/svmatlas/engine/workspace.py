@@ -59,6 +59,7 @@ FACET = np.dtype(
             ("pencil_is_near", np.int64),  # was the pencil chosen from the near points only?
             ("solved", np.int64),  # serial of the facet that ``modular`` is of; minus that if it could not be solved
             ("normal", np.int64),  # the same of ``modular.normal``
+            ("sloped", np.int64),  # the same of ``lines.slopes``
             ("derived", np.int64),  # serial of the facet that the derivatives by the jitter are of
         ],
     )
@@ -207,6 +208,7 @@ class Lines(NamedTuple):
     ends_less: DoubleDoubles  # and these with less jitter
     cross: DoubleDoubles  # one corner,
     pair: DoubleDoubles  # and the two lines that meet there
+    slopes: DoubleDoubles  # (3,) u.b+, u.b- and u.u of a pencil
     bounds: Bounds
     derivative: Floats  # (3,) of one line by the jitter
     listed: Ints  # codes to be looked at again
@@ -392,6 +394,7 @@ def _lines(n: int, d: int, n_sides: int, cap: int) -> Lines:
         ends_less=DoubleDoubles(*np.zeros((3, cap, 3))),
         cross=DoubleDoubles(*np.zeros((3, 3))),
         pair=DoubleDoubles(*np.zeros((3, 2, 3))),
+        slopes=DoubleDoubles(*np.zeros((3, 3))),
         bounds=Bounds(np.zeros(cap, np.int64), *np.zeros((8, cap))),
         derivative=np.zeros(3),
         listed=np.zeros(2 * cap, np.int64),
