@@ -101,7 +101,7 @@ class Joiner:
         split = Split(mesh, flips, kind[order], start)
         joined = (order >= n_pieces) & (order < n_whole)
         del order, at, kind, place, corner, around, now, one
-        doubtful = joined | (split.kind == UNSURE) | (split.kind == LIKELY)
+        doubtful = (joined & (split.kind == TIE)) | (split.kind == UNSURE) | (split.kind == LIKELY)
         self._judge_all(pool, np.flatnonzero(doubtful), split, limit)
         return split._replace(mesh=mesh._replace(vertices=_join_at_infinity(mesh)))
 
@@ -118,8 +118,13 @@ class Joiner:
         now[cut] = whole[group]
         self.at.append(at[1:] + self.place.size)
         kinds = self.kind.view()[order]
-        low, high = (which.reduceat(kinds, np.cumsum(counts) - counts) for which in (np.minimum, np.maximum))
-        self.kind.append(np.where((low == high) | (low == PLAIN), low, CROWDED))  # tied in all: in each part
+        known = (kinds != TIE) & (kinds < UNSURE)
+        low, high, some = (
+            rule.reduceat(values, np.cumsum(counts) - counts)
+            for rule, values in ((np.minimum, kinds), (np.maximum, kinds), (np.logical_or, known))
+        )
+        # What has area in one part has area; a point that is tied is so in each part.
+        self.kind.append(np.where((low == high) | (low == PLAIN), low, np.where(some, CROWDED, UNSURE)))
         self.place.append(self.place.view()[places])
         return np.concatenate([now, whole])
 
@@ -189,7 +194,7 @@ class Joiner:
             with suppress(Stopped):
                 limit.check()
                 tie = self.engine.judge(self.region, split.states(facets), suspect[which], own, mesh.edge_code[edges], limit)
-                split.kind[facets] = np.where(tie, TIE, np.where(split.kind[facets] == PLAIN, PLAIN, CROWDED))
+                split.kind[facets] = np.where(tie, TIE, CROWDED)
 
         for _ in pool.map(judge, in_parts(np.flatnonzero(suspect), PART)):
             pass
