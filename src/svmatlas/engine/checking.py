@@ -14,13 +14,13 @@ from svmatlas.engine.facet import sign_points
 from svmatlas.engine.lines import is_anchored, table_row
 from svmatlas.engine.neighbourhood import GROWN, UNIT_32, is_in_ball
 from svmatlas.engine.predicates import cross_anchored, sign_at_corner, structural_points, value_at_corner
-from svmatlas.engine.scores import cosines, score_all, score_one, score_tied, weights_at
+from svmatlas.engine.scores import MARGIN_WIDTH, cosines, is_near_margin, score_all, score_one, score_tied, weights_at
 from svmatlas.engine.workspace import OUTSIDE, L, P, Q
 from svmatlas.engine.zeros import UNKNOWN, enter_corner, enter_weights, sign_of_score, solve_words
 
 NONE, ASK, ALL_CLEAR = -1, -2, -3
-"""Answers of a check that names no line: the corner is good; it has questions; it is good, and no score is so close to its
-line as the jitter is. (Sides are never named.)"""
+"""Answers of a check that names no line: the corner is good; it has questions; it is good, and no score is near the margin but
+those of M and of its two edges. (Sides are never named.)"""
 
 
 @kernel
@@ -99,7 +99,7 @@ def _check_singles(t, j, single, n, per_norm, fixed):
         return ALL_CLEAR
     if MANY * (short - beyond) > n:
         return _check_doubles(t, j, per_norm, fixed)
-    worst, least = NONE, 0.0
+    worst, least, clear, reach = NONE, 0.0, True, MARGIN_WIDTH * length + per_norm
     for place in range(n):
         if surplus[place] > 0:
             continue
@@ -110,11 +110,12 @@ def _check_singles(t, j, single, n, per_norm, fixed):
             if s * length < least:
                 worst, least = code, s * length
             continue
-        value, limit = score_one(t, i) - (v + jitter * t.data.target_jitter[i] * v), norm * per_norm + fixed
-        value *= signs[place]
+        score, limit = score_one(t, i), norm * per_norm + fixed
+        value = signs[place] * (score - (v + jitter * t.data.target_jitter[i] * v))
+        clear = clear and value > limit and not is_near_margin(t, i, score, v, reach)
         if not value > limit:
             worst, least = _weigh(t, code, value, limit, norm, worst, least)
-    return worst
+    return ALL_CLEAR if worst == NONE and clear else worst
 
 
 @kernel

@@ -531,13 +531,17 @@ def _crowd(task, arena, tied):
     """Mark the corners of the facet in hand that are clear, and in the arena the new ones that are crowded.
 
     All corners of a tie are, and those at infinity or almost there: the jitter of weights, times the costs, hides what meets
-    there. Where weights are wanted pieces are not put together: there all count as crowded.
+    there. Where weights are wanted pieces are not put together: there all count as crowded. With |M| = rank beta is the
+    same at all corners, and so are the points on the margin.
     """
     first, edges, unasked = arena.at[arena.counts[0].n_done], task.edges, arena.beta.shape[0] > 0
+    same, seen, crowded = task.facet.n_margin == task.data.rank, False, False
     for j in range(task.polygon.n_corners):
-        number = arena.vertex[first + j]
+        number, hidden = arena.vertex[first + j], tied or unasked or not edges.corner[j, L] > THIN
         if _is_new(task, j):
-            arena.crowded[number] = tied or unasked or not edges.corner[j, L] > THIN or is_crowded(task, j)
+            if not (hidden or (same and seen)):
+                seen, crowded = True, is_crowded(task, j)
+            arena.crowded[number] = hidden or crowded
         edges.checked[j] = 1 if arena.crowded[number] else CLEAR
 
 

@@ -102,6 +102,16 @@ def score_one(t, i):
     return dot(t.data.rows[i], t.maps.weights)
 
 
+MARGIN_WIDTH = 1e-8
+"""A point may be on the margin without jitter if its score is that near, relative to the sizes of what it is made of."""
+
+
+@kernel
+def is_near_margin(t, i, score, l, reach):
+    """Is a score, at costs with the entry l, within ``reach`` for each unit of its row, and MARGIN_WIDTH l, of the margin?"""
+    return not abs(score - l) > reach * t.data.norm[i] + MARGIN_WIDTH * l
+
+
 @kernel
 def cosines(t, single, beta, out):
     """Cosines of the first of some points with some weights, in single precision; returns the length of the weights."""

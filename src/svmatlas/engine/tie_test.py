@@ -17,7 +17,7 @@ from svmatlas.engine.lines import is_anchored, line_dd, line_derivative, line_po
 from svmatlas.engine.neighbourhood import is_in_ball
 from svmatlas.engine.predicates import cross_entry_dd
 from svmatlas.engine.refinement import refine
-from svmatlas.engine.scores import cosines, score_all, score_one, weights_at
+from svmatlas.engine.scores import MARGIN_WIDTH, cosines, is_near_margin, score_all, score_one, weights_at
 from svmatlas.engine.workspace import MARGIN, L, P, Q, U
 from svmatlas.engine.zeros import ROUNDINGS, UNKNOWN, vanishes
 
@@ -72,7 +72,7 @@ def _are_more_near(t, single, n, wanted, l, per_norm, fixed):
     target, a, b = margin_in_single(t, l, length, per_norm, fixed)
     if _count_near(cosine, inverse, target, a, b) <= wanted:
         return False
-    count, reach = 0, THIN * length_of(t.maps.weights) + per_norm
+    count, reach = 0, MARGIN_WIDTH * length_of(t.maps.weights) + per_norm
     for k in range(n):
         if not abs(cosine[k] - target * inverse[k]) > a + b * inverse[k]:
             i = single.points[k]
@@ -93,17 +93,11 @@ def _count_near(cosine, inverse, target, a, b):
 def weights_inside(t, v):
     """Weights at a point v inside a facet. Returns how close to the margin a score may be of a point that is on it all over.
 
-    That is for each unit of a row's length; THIN for each unit of costs comes on top.
+    That is for each unit of a row's length; MARGIN_WIDTH for each unit of costs comes on top.
     """
     weights_at(t, v[0], v[1], v[2])
     error = t.maps.eta[P] * v[P] + t.maps.eta[Q] * v[Q] + t.maps.eta[L] * v[L]
-    return THIN * length_of(t.maps.weights) + error
-
-
-@kernel
-def is_near_margin(t, i, score, l, reach):
-    """Is the score of a point, at costs with the entry l, that near the margin?"""
-    return not abs(score - l) > reach * t.data.norm[i] + THIN * l
+    return MARGIN_WIDTH * length_of(t.maps.weights) + error
 
 
 @kernel
@@ -191,15 +185,25 @@ def is_suspect(corner, n, thin):
     Relative to the entries of its corners, or as it is: close to a corner of the triangle what the jitter made is not thin
     relative to entries that the jitter made, too.
     """
-    area, diameter, extent, length = 0.0, 0.0, 0.0, 0.0
-    for i in range(n):
+    if n > 2 and abs(triple_product(corner[0], corner[1], corner[2])[0]) > 24.0 * thin:
+        return False  # it is not thin, for sizes are at most 6, and too large to be short
+    diameter, length = _extents(corner, n)
+    area, extent = 0.0, 0.0
+    for i in range(n if diameter >= thin else 0):
         for j in range(n):
             det, size = triple_product(corner[i], corner[j], corner[j + 1 if j + 1 < n else 0])
             if abs(det) > area * size:
                 area = abs(det) / size
             extent = max(extent, abs(det))
-        if extent > 24.0 * thin:  # it is not thin, for sizes are at most 6, and too large to be short
-            return False
+            if area >= thin * diameter and extent >= thin * length:
+                return False
+    return True
+
+
+@kernel
+def _extents(corner, n):
+    """Largest distance of two of n corners: relative to their entries, and as it is."""
+    diameter, length = 0.0, 0.0
     for i in range(n):
         a0, a1, a2 = corner[i, 0], corner[i, 1], corner[i, 2]
         for j in range(i):
@@ -207,7 +211,7 @@ def is_suspect(corner, n, thin):
             diameter = max(diameter, _difference(a1 * b2, a2 * b1))
             diameter = max(diameter, _difference(a2 * b0, a0 * b2), _difference(a0 * b1, a1 * b0))
             length = max(length, abs(a1 * b2 - a2 * b1), abs(a2 * b0 - a0 * b2), abs(a0 * b1 - a1 * b0))
-    return area < thin * diameter or diameter < thin or extent < thin * length
+    return diameter, length
 
 
 @kernel

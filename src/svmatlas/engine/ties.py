@@ -20,8 +20,8 @@ from svmatlas.engine.facet import dot, drift_of, length_of, solve_derivatives, t
 from svmatlas.engine.mesh import Split
 from svmatlas.engine.predicates import NO_CODE, cross_dd, cross_entry_dd
 from svmatlas.engine.refinement import dot_dd, refine
-from svmatlas.engine.scores import score_all
-from svmatlas.engine.tie_test import is_near_margin, measure_corners, weights_inside
+from svmatlas.engine.scores import is_near_margin, score_all
+from svmatlas.engine.tie_test import measure_corners, weights_inside
 from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, P, Q, Region, largest_jitter, make_space, make_task
 
 Floats = npt.NDArray[np.float64]

@@ -51,10 +51,10 @@ def sum_words(data, state, out):
     """The pulls of a partition, added to (2, 2, d)."""
     for i in range(state.size):
         if state[i] == INSIDE:
-            for e in range(2):
-                w = residue(data.weight_jitter[i] if e else data.weight[i])
-                for j in range(out.shape[2]):
-                    out[e, data.axis[i], j] = plus_times(out[e, data.axis[i], j], w, residue(data.rows[i, j]))
+            weight, jitter, c = residue(data.weight[i]), residue(data.weight_jitter[i]), data.axis[i]
+            for j in range(out.shape[2]):
+                x = residue(data.rows[i, j])
+                out[0, c, j], out[1, c, j] = plus_times(out[0, c, j], weight, x), plus_times(out[1, c, j], jitter, x)
 
 
 @kernel
