@@ -34,12 +34,18 @@ class _Draft(JITCodeLibrary):
 
 class _Whole(JITCodeLibrary):
     def finalize(self):
-        libraries = list(dict.fromkeys(self._linking_libraries))
-        for library in libraries:  # which grows
-            new = library._linking_libraries if isinstance(library, _Draft) else ()
-            libraries += [other for other in new if other not in libraries]
-        self._linking_libraries = libraries
+        found = {}
+        _collect(self._linking_libraries, found)
+        self._linking_libraries = list(found)[::-1]
         super().finalize()
+
+
+def _collect(libraries, found):
+    """All libraries that some need, each after those that it needs: LLVM drops a function that is linked before its use."""
+    for library in libraries:
+        if library not in found:
+            _collect(library._linking_libraries if isinstance(library, _Draft) else (), found)
+            found[library] = None
 
 
 class _Flags(Flags):
