@@ -23,8 +23,10 @@ CODE = """
 import json
 from svmatlas.engine import ahead, compiled
 from svmatlas.cli.prepare import list_kernels
-found, known = list_kernels(), json.loads(ahead.LIST.read_text())
-print(len(compiled.ENTRIES), [kernel.__name__ for kernel in compiled.ENTRIES if not kernel.signatures])
+found, lists = list_kernels(), json.loads(ahead.LIST.read_text())
+texts = [json.dumps(kind) for kind in lists.pop("types")]
+known = {name: [(*row[:2], tuple(texts[n] for n in row[2])) for row in rows] for name, rows in lists.items()}
+print(len(compiled.WHOLES), [kernel.__name__ for kernel in compiled.WHOLES if not kernel.signatures])
 print([row[1] for row in found["explore"] if row not in known["explore"]])
 print([row[1] for name in found for row in found[name] if row not in known["explore"] + known["other"]])
 """
@@ -42,7 +44,7 @@ def test_no_kernel_is_left_for_its_first_use():
 
 def test_types_survive_the_list():
     kernels = ahead.read_kernels(explore=False)
-    assert len(kernels) == ahead.LIST.read_text().count('["svmatlas.')  # all are there
+    assert len(kernels) == ahead.LIST.read_text().count('\n["svmatlas.')  # all are there
     for kernel, kinds in kernels:
         assert [ahead.parse(ahead.describe(kind)) for kind in kinds] == list(kinds), kernel
 
@@ -118,8 +120,9 @@ class Installation:
         for parent in (self.home, self.package, self.engine, self.package / "support"):
             parent.mkdir()
             (parent / "__init__.py").touch()
-        for name in ("engine/cache.py", "engine/compiled.py", "engine/internals.py", "support/writing.py"):
-            shutil.copy(SOURCE / name, self.package / name)
+        for name in ("cache.py", "compiled.py", "internals.py", "record_type.py"):
+            shutil.copy(SOURCE / "engine" / name, self.engine)
+        shutil.copy(SOURCE / "support" / "writing.py", self.package / "support")
         self.write_kernels(2.0)
 
     def write_kernels(self, factor):

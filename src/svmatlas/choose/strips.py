@@ -194,7 +194,9 @@ def _count_possible(
                 _add(counts[k], sign if is_sure else 0, group[j], n_pos[j], n_neg[j])
                 a, b = c, d
         for k in range(begin, last):
-            counts[k] += base
+            for sign in range(2):
+                for j in range(counts.shape[2]):
+                    counts[k, sign, j] += base[sign, j]
 
 
 def possible_counts(lower: Knots, upper: Knots, more: Floats, edges: Floats, side: int, unit: float, rows: Rows) -> Possible:

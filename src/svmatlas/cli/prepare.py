@@ -7,7 +7,6 @@ writes the list of all kernels (engine/kernels.json), found by small problems th
 
 from __future__ import annotations
 
-import json
 import warnings
 from contextlib import suppress
 
@@ -64,20 +63,13 @@ def use_others() -> None:
     solve_integer([[1]], [[1]])
 
 
-def list_kernels() -> dict[str, list[object]]:
-    """The lists of kernels, as ``kernels.json`` holds them."""
+def list_kernels() -> dict[str, list[ahead.Row]]:
+    """All kernels that are used, those of ``explore`` first."""
     use_explore()
     explore = ahead.compiled_kernels()
     use_others()
     return {"explore": explore, "other": [row for row in ahead.compiled_kernels() if row not in explore]}
 
 
-def write_kernels() -> None:
-    """Write the list anew."""
-    rows = {name: ",\n".join(map(json.dumps, kernels)) for name, kernels in list_kernels().items()}
-    parts = ",\n".join(f'"{name}": [\n{lines}\n]' for name, lines in rows.items())
-    ahead.LIST.write_text("{\n" + parts + "\n}\n")
-
-
 if __name__ == "__main__":
-    write_kernels()
+    ahead.write_list(list_kernels())

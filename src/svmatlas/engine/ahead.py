@@ -4,8 +4,8 @@ Numba compiles one kernel at a time in a process, whatever the threads. But comp
 two processes can share the work without a word: one compiles a list of kernels from its beginning, the other from its end, and
 each finds what the other has done. The first ``explore`` of an installation does so, and ``svmatlas compile``.
 
-The list, ``kernels.json``, names each kernel that Python calls, and the types of its arguments: first those of ``explore``, in
-about the order of their use, then the others. ``make kernels`` writes it anew (a test tells when it is out of date). A kernel
+The list, ``kernels.json``, names each kernel that becomes machine code, and the types of its arguments: first those of
+``explore``, then the others. ``make kernels`` writes it anew (a test tells when it is out of date). A kernel
 that it does not name is compiled when it is used.
 """
 
@@ -27,11 +27,15 @@ import numpy as np
 from numba import from_dtype, types
 
 from svmatlas.engine import compiled
+from svmatlas.engine.record import is_record, record_type
 
 LIST = Path(__file__).with_name("kernels.json")
 
 Kernel = tuple[Any, tuple[Any, ...]]
-"""A kernel that Python calls and the types of its arguments."""
+"""A kernel that becomes machine code, and the types of its arguments."""
+
+Row = tuple[str, str, tuple[str, ...]]
+"""Module and name of a kernel, and the types of its arguments as texts."""
 
 # ----------------------------------------------------------------------------------------------------------------------
 # Types as text
@@ -46,6 +50,8 @@ def describe(kind: Any) -> Any:
         return ["tuple", f"{name.__module__}:{name.__qualname__}", *map(describe, kind.types)]  # type: ignore[attr-defined]
     if isinstance(kind, types.Record):
         return ["record", *([name, kind, *map(list, shape)] for name, kind, *shape in kind.dtype.descr)]
+    if is_record(kind):
+        return ["opened", describe(kind.fields)]
     return "boolean" if kind == types.boolean else str(kind)
 
 
@@ -58,6 +64,8 @@ def parse(text: Any) -> Any:
         return types.Array(parse(dtype), ndim, layout, readonly=not mutable, aligned=aligned)
     if text[0] == "record":
         return from_dtype(np.dtype([(name, kind, *map(tuple, shape)) for name, kind, *shape in text[1:]]))
+    if text[0] == "opened":
+        return record_type.Record(parse(text[1]))
     module, name = text[1].split(":")
     return types.BaseTuple.from_types([parse(part) for part in text[2:]], getattr(import_module(module), name))
 
@@ -67,18 +75,30 @@ def parse(text: Any) -> Any:
 
 
 def read_kernels(explore: bool) -> list[Kernel]:
-    """All kernels, or those of ``explore``; not those that are there no longer."""
+    """All kernels, or those of ``explore``; not those that are there no longer, or have become drafts."""
     lists, found = json.loads(LIST.read_text()), []
+    parsed = cache(lambda number: parse(lists["types"][number]))
     for module, name, kinds in lists["explore"] + ([] if explore else lists["other"]):
         with suppress(ImportError, AttributeError):
-            found.append((getattr(import_module(module), name), tuple(map(parse, kinds))))
-    return found
+            found.append((getattr(import_module(module), name), tuple(map(parsed, kinds))))
+    return [row for row in found if row[0] in compiled.WHOLES]
 
 
-def compiled_kernels() -> list[Any]:
-    """All kernels that were compiled in this process, and types of their arguments: rows of the list."""
-    found = [(k.py_func, signature) for k in compiled.ENTRIES for signature in k.signatures]
-    return [[f.__module__, f.__name__, [describe(kind) for kind in signature]] for f, signature in found]
+def compiled_kernels() -> list[Row]:
+    """All kernels that were compiled in this process, those that take records first: most of the engine, in one process."""
+    found = [(k.py_func, signature) for k in compiled.WHOLES for signature in k.signatures]
+    found.sort(key=lambda row: not any(map(is_record, row[1])))
+    return [(f.__module__, f.__name__, tuple(json.dumps(describe(kind)) for kind in kinds)) for f, kinds in found]
+
+
+def write_list(lists: dict[str, list[Row]]) -> None:
+    """Write the list anew, each type once: kernels name types by their numbers."""
+    number = {kind: n for n, kind in enumerate(dict.fromkeys(k for rows in lists.values() for row in rows for k in row[2]))}
+    parts = {"types": list(number)}
+    for name, rows in lists.items():
+        parts[name] = [json.dumps([module, kernel, [number[kind] for kind in kinds]]) for module, kernel, kinds in rows]
+    text = ",\n".join(f'"{name}": [\n' + ",\n".join(lines) + "\n]" for name, lines in parts.items())
+    LIST.write_text("{\n" + text + "\n}\n")
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -24,7 +24,8 @@ from numba import config
 
 from svmatlas.support.writing import replacing
 
-COMPILED, INTERNALS = "svmatlas.engine.compiled", "svmatlas.engine.internals"
+COMPILED = "svmatlas.engine.compiled"
+COMPILERS = (COMPILED, "svmatlas.engine.internals", "svmatlas.engine.record_type")
 """Modules that decide how kernels are compiled: they are among the sources of each."""
 
 
@@ -50,7 +51,7 @@ def key_of_sources(module: str) -> bytes:
     A kernel takes nothing from modules without kernels, so that these may change.
     """
     digests: dict[str, str] = {}
-    waiting = [module, COMPILED, INTERNALS]
+    waiting = [module, *COMPILERS]
     while waiting:
         name = waiting.pop()
         if name not in digests and name in sys.modules:

@@ -564,7 +564,8 @@ def _put_on_sides(axes, corners, at, beyond, first, last, one, out):
             if axes[side] >= 0:
                 out[one[first[k]], axes[side]] = out[one[last[k]], axes[side]] = 0.0
             if following == (side + 1) % axes.size:
-                out[one[last[k]]] = corners[side]
+                for c in range(3):
+                    out[one[last[k]], c] = corners[side, c]
 
 
 @kernel

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.engine.compiled import kernel
+from svmatlas.engine.compiled import kernel, kernel_shared
 from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.facet import sign_points
 from svmatlas.engine.lines import is_anchored, table_row
@@ -237,7 +237,7 @@ def _check_few(t, j):
     return worst
 
 
-@kernel
+@kernel_shared
 def check_corner(t, j):
     """The line by which to clip since corner j is beyond it; NONE if the corner is good; ASK if that is not known."""
     t.polygon.n_listed = 0

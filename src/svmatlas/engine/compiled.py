@@ -1,7 +1,8 @@
-"""How the kernels are compiled: those that Python calls as a whole, with all that they call. Where they are kept: cache.py.
+"""How the kernels are compiled: those that Python calls as a whole, with what they call. Where they are kept: cache.py.
 
-Only the kernels that Python calls are optimised, become machine code, and are cached on disk. Those that only kernels call are
-drafts that are linked into them (internals.py). The first use of the package takes half as long that way.
+Only the kernels that Python calls, and large ones that several kernels share, are optimised, become machine code, and are
+cached on disk. The others are drafts that are linked into them (internals.py). The first use of the package takes a third of
+the time that way.
 
 Three ways to run a kernel:
 
@@ -46,15 +47,15 @@ OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 DRAFT: dict[str, Any] = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True, "_nrt": False}
 """Kernels that only kernels call own no memory, so they count no references; wrappers would only cost compile time."""
 
-ENTRIES: list[Any] = []
-"""The kernels that Python calls, in the order in which they were defined."""
+WHOLES: list[Any] = []
+"""The kernels that become machine code, in the order in which they were defined."""
 
 _STORES: dict[Any, Store] = {}
 """Where each of these is kept."""
 
 
 def is_kept(compiled: Any) -> bool:
-    """Whether a kernel that Python calls is compiled, for any kind of arguments, in this process or on disk."""
+    """Whether one of these is compiled, for any kind of arguments, in this process or on disk."""
     return bool(compiled.signatures) or _STORES[compiled].is_kept()
 
 
@@ -67,17 +68,15 @@ def _inner(function: Callable[..., Any], **options: Any) -> Any:
     return njit(**OPTIONS | DRAFT | {"pipeline_class": internals.DraftCompiler} | options)(function)
 
 
-def _outer(function: Callable[..., Any], **options: Any) -> Any:
-    if UNCOMPILED:
-        return _as_ieee(function)
-    if internals is None:
-        compiled = njit(**OPTIONS)(function)
-    else:
-        whole = {"no_cfunc_wrapper": True, "pipeline_class": internals.WholeCompiler}
-        compiled = njit(**OPTIONS | whole | options)(function)
-        _STORES[compiled] = Store(function)
-        compiled._cache = internals.Cache(_STORES[compiled])
-    ENTRIES.append(compiled)
+def _outer(function: Callable[..., Any], shared: bool = False, **options: Any) -> Any:
+    if UNCOMPILED or internals is None:
+        return _inner(function)
+    whole = {"no_cfunc_wrapper": True, "pipeline_class": internals.WholeCompiler}
+    kind = DRAFT | {"pipeline_class": internals.SharedCompiler} if shared else whole
+    compiled = njit(**OPTIONS | kind | options)(function)
+    _STORES[compiled] = Store(function)
+    compiled._cache = internals.Cache(_STORES[compiled], (function.__module__, function.__qualname__) if shared else None)
+    WHOLES.append(compiled)
     return compiled
 
 
@@ -95,6 +94,11 @@ def _as_ieee(function: Callable[..., Any]) -> Any:
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a function that only kernels call. It does not allocate, and returns arrays to such kernels only."""
     return _inner(function)
+
+
+def kernel_shared(function: Callable[..., Any]) -> Any:
+    """Compile a large kernel that several others call, once for all of them, as machine code of its own."""
+    return _outer(function, shared=True)
 
 
 def kernel_reassoc(function: Callable[..., Any]) -> Any:

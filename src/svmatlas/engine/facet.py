@@ -42,7 +42,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.engine.compiled import kernel, kernel_reassoc
+from svmatlas.engine.compiled import kernel, kernel_reassoc, kernel_shared
 from svmatlas.engine.doubledouble import UNIT, UNIT_DD, two_prod, two_sum
 from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, U
 
@@ -108,7 +108,7 @@ def drift_of(data: Data, n_moves: int) -> float:
     return float(n_moves * (UNIT_DD * size + UNIT * jitter))
 
 
-@kernel
+@kernel_shared
 def gather(t):
     """List M, and round the pulls. Points that were in M before come first, in their order: see _orthogonalise."""
     state, m, kept, r = t.state, 0, 0, t.data.rows.shape[1]
@@ -346,7 +346,7 @@ def _bound_column(t, m, c):
         t.maps.eta[c] += t.drift
 
 
-@kernel
+@kernel_shared
 def solve_maps(t):
     """The affine maps of the partition in hand, in doubles. False if |M| exceeds the rank, which no facet can have."""
     m = gather(t)
@@ -439,7 +439,7 @@ def length_of_pull_derivative(t, c):
     return length_of(t.pull.derivative[c])
 
 
-@kernel
+@kernel_shared
 def solve_derivatives(t):
     """The derivatives of the maps by the jitter; they need no more than doubles."""
     m = t.facet.n_margin

@@ -58,7 +58,6 @@ from svmatlas.engine.queue import (
     release_row,
     take_row,
 )
-from svmatlas.engine.record import make_record
 from svmatlas.engine.refinement import refine
 from svmatlas.engine.tie_test import (
     ANYBODY,
@@ -77,7 +76,7 @@ from svmatlas.engine.tie_test import (
     survives,
     who_may_be_tied,
 )
-from svmatlas.engine.workspace import MARGIN, L, P, Q, make_task
+from svmatlas.engine.workspace import MARGIN, L, P, Q
 from svmatlas.engine.zeros import UNKNOWN, vanishes
 
 FULL, PAUSED = 4, 5
@@ -451,9 +450,8 @@ def _cv(task, words, arena, f, neighbour):
 
 
 @entry_noalloc
-def close_all(data, region, space, words, drift, moves, frame, answers, arena, hints, limit):
+def close_all(task, neighbour, words, drift, moves, frame, answers, arena, hints, limit):
     """The four steps for all facets that wait: CLOSED, FULL, PAUSED, ASKING, or what is impossible for the facet in hand."""
-    task, arena = make_task(data, region, space), make_record(arena, arena.memory)
     counts = arena.counts[0]
     task.answers, task.known = answers, arena.corner
     while True:
@@ -486,7 +484,7 @@ def close_all(data, region, space, words, drift, moves, frame, answers, arena, h
                 _write_beta(task, arena)
             on_side = _mark_margin(task)
             arena.coarse[done], arena.kind[done] = _kind_in_hand(task, arena, f)
-            if not _name_around(task, words, arena, f, space.neighbour, on_side):
+            if not _name_around(task, words, arena, f, neighbour, on_side):
                 return FULL
             task.answers = answers[:0]
         release_row(arena, f)
@@ -558,13 +556,12 @@ def _is_coarse_or_tie(task):
 
 
 @entry_noalloc
-def judge(data, region, space, states, drift, at, code, margin, suspect, tie, coarse):
+def judge(task, states, drift, at, code, margin, suspect, tie, coarse):
     """See whether facets with known edges are ties; of ``coarse`` ones only integers can tell.
 
     One that is not ``suspect`` is none. A strip between tied lines is one if it is thin, or SLIM and steep, unless it is FAR.
     """
-    task = make_task(data, region, space)
-    edges, moves, last = task.edges, states.shape[1], -1
+    edges, data, moves, last = task.edges, task.data, states.shape[1], -1
     for f in range(states.shape[0]):
         if suspect[f] == 0:
             continue

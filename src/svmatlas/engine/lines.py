@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.engine.compiled import kernel
+from svmatlas.engine.compiled import kernel, kernel_shared
 from svmatlas.engine.doubledouble import UNIT, UNIT_DD, dd_add, dd_mul
 from svmatlas.engine.facet import bound_derivatives, dot, length_of, length_of_pull_derivative
 from svmatlas.engine.refinement import dot_dd, target_dd, weight_dd
@@ -276,7 +276,7 @@ def _score_line_dd(t, i, high, low, error):
     error[L] += 4.0 * UNIT_DD
 
 
-@kernel
+@kernel_shared
 def line_dd(t, code, high, low, error):
     """The line of a code in double-double, with error bounds."""
     if code < 0:
@@ -307,7 +307,7 @@ def line_dd(t, code, high, low, error):
         low[c] *= flip
 
 
-@kernel
+@kernel_shared
 def line_derivative(t, code, out):
     """Derivative by the jitter of the line of a code, scaled as ``line_dd`` (after ``solve_derivatives``)."""
     out[:] = 0.0

@@ -9,14 +9,13 @@ from svmatlas.engine.compiled import entry_noalloc
 from svmatlas.engine.exact import ExactFacet, ExactProblem
 from svmatlas.engine.facet import drift_of, take_up
 from svmatlas.engine.refinement import refine
-from svmatlas.engine.workspace import Data, Region, make_space, make_task
+from svmatlas.engine.workspace import Data, Region, make_space, open_task
 
 Floats = npt.NDArray[np.float64]
 
 
 @entry_noalloc
-def _affine_maps(data, region, space, states, drift, jitter, accuracy, alpha, beta, hopeless):
-    task = make_task(data, region, space)
+def _affine_maps(task, states, drift, jitter, accuracy, alpha, beta, hopeless):
     task.jitter = jitter
     moves = task.state.size
     for f in range(states.shape[0]):
@@ -63,7 +62,7 @@ def affine_maps(
     (n, d), count = data.rows.shape, states.shape[0]
     alpha, beta, hopeless = np.zeros((count, 3, n)), np.zeros((count, 3, d)), np.zeros(count, dtype=bool)
     space = make_space(data, region, closing=False)
-    _affine_maps(data, region, space, states, drift_of(data, 1), jitter, accuracy, alpha, beta, hopeless)
+    _affine_maps(open_task(data, region, space), states, drift_of(data, 1), jitter, accuracy, alpha, beta, hopeless)
     if hopeless.any():
         problem = exact or ExactProblem(data, region, jitter)
         for f in np.flatnonzero(hopeless):

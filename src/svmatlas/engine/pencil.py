@@ -10,7 +10,7 @@ import numpy as np
 
 from svmatlas.engine.checking import NONE, list_line, score_error
 from svmatlas.engine.clipping import ASKING, CLOSED
-from svmatlas.engine.compiled import kernel
+from svmatlas.engine.compiled import kernel, kernel_shared
 from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.facet import bound_derivatives, dot, sign_points
 from svmatlas.engine.lines import anchored_rest, pencil_dd, pencil_origin, rest_dd, slope, slope_dd, tabulate_pencil
@@ -458,7 +458,7 @@ def is_near(t):
     return True
 
 
-@kernel
+@kernel_shared
 def find_pencil(t, hints, near):
     """Tabulate the lines of the pencil, which are looked for once in a facet; False if that takes exact arithmetic.
 

@@ -2,8 +2,11 @@
 
 Numba passes a named tuple by value, some hundred words, and its ``structref`` counts references: each use of a field is then
 an atomic addition, which took two fifths of the time of an exploration. A record is only the address of a named tuple's
-fields, in memory that the caller owns. Nothing is counted, so it must not outlive the call that made it. A named tuple among
+fields, in memory that the caller owns. Nothing is counted, so it must not outlive what it is made of. A named tuple among
 the fields is a record, too, at its own address.
+
+Python opens a record once, and gives it to kernels in place of its fields: to take some hundred arrays apart is most of the
+machine code of a small kernel.
 
 Where kernels are plain (compiled.py) it is a ``structref`` after all; where they run uncompiled, an object of Python.
 """
@@ -19,15 +22,24 @@ from numba import types
 from numba.experimental import structref
 from numba.extending import overload
 
-from svmatlas.engine.compiled import PLAIN, UNCOMPILED, internals
+from svmatlas.engine.compiled import PLAIN, UNCOMPILED, entry_noalloc
 
-MEMORY = 0 if internals is None else internals.MEMORY
+record_type: Any = None
+if not (PLAIN or UNCOMPILED):
+    from svmatlas.engine import record_type
+
+MEMORY = 0 if record_type is None else record_type.MEMORY
 """Bytes for the fields of a record."""
 
 
 def make_memory() -> npt.NDArray[np.uint8]:
     """Memory for one record."""
     return np.zeros(MEMORY, dtype=np.uint8)
+
+
+def is_record(kind: Any) -> bool:
+    """Whether a type of numba is that of a record."""
+    return record_type is not None and isinstance(kind, record_type.Record)
 
 
 def _make_object(fields: Any, memory: npt.NDArray[np.uint8]) -> Any:
@@ -66,5 +78,12 @@ if UNCOMPILED:
 elif PLAIN:
     make_record = _make_object
     overload(_make_object)(_make_counted)
+    structref.define_boxing(_Counted, structref.StructRefProxy)
 else:
-    make_record = internals.make_record
+    make_record = record_type.make_record
+
+
+@entry_noalloc
+def open_record(fields):
+    """A record for kernels that Python calls, in the memory among its fields. It must not outlive what these hold."""
+    return make_record(fields, fields.memory)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.engine.compiled import kernel
+from svmatlas.engine.compiled import kernel, kernel_shared
 from svmatlas.engine.doubledouble import UNIT, UNIT_DD, dd_add, dd_axpy, two_prod, two_sum
 from svmatlas.engine.facet import dot, solve_back, solve_forward
 from svmatlas.engine.workspace import L, U
@@ -89,7 +89,7 @@ def _correct_dd(t, m, c):
     return np.sqrt(size)
 
 
-@kernel
+@kernel_shared
 def refine(t):
     """Correct all columns to double-double accuracy; t.facet.refined tells whether that worked."""
     m, r, d = t.facet.n_margin, t.data.rows.shape[1], t.data.columns.shape[0]

@@ -22,7 +22,7 @@ from svmatlas.engine.predicates import NO_CODE, cross_dd, cross_entry_dd
 from svmatlas.engine.refinement import dot_dd, refine
 from svmatlas.engine.scores import is_near_margin, score_all
 from svmatlas.engine.tie_test import measure_corners, weights_inside
-from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, P, Q, Region, largest_jitter, make_space, make_task
+from svmatlas.engine.workspace import INSIDE, MARGIN, Data, L, P, Q, Region, largest_jitter, make_space, open_task
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.intp]
@@ -161,10 +161,9 @@ def _middle(vertices, corner, first, end, out):
 
 
 @entry_noalloc
-def _find_all_tied(data, region, space, drift, jitter, pieces, states, truth, vertices, at, corner, middle, found):
+def _find_all_tied(task, drift, jitter, pieces, states, truth, vertices, at, corner, middle, found):
     """Put the points that are tied in some pieces into M of ``truth``."""
-    task = make_task(data, region, space)
-    moves, last = states.shape[1], -1
+    data, moves, last = task.data, states.shape[1], -1
     for f in range(pieces.size):
         kind = _is_anchored(data, states[f])
         if kind >= 0:  # beta is e: all of the class are on the margin, the others have the score -1
@@ -180,9 +179,9 @@ def find_tied(data: Data, region: Region, split: Split, pieces: Ints) -> tuple[S
     """Partitions of some pieces with jitter and without it; and in which of them are points BLURRED."""
     mesh, states = split.mesh, split.states(pieces)
     truth, found = states.copy(), np.ones(pieces.size, dtype=np.int8)
-    jitter = largest_jitter(data)
+    jitter, space = largest_jitter(data), make_space(data, region, closing=False)
     _find_all_tied(
-        data, region, make_space(data, region, closing=False), drift_of(data, 1), jitter, pieces, states, truth,
+        open_task(data, region, space), drift_of(data, 1), jitter, pieces, states, truth,
         mesh.vertices, mesh.facet_at, mesh.facet_vertices, np.empty(3), found,
     )  # fmt: skip
     exact = ExactProblem(data, region, 0.0)
@@ -255,10 +254,9 @@ def _corners_with_less(task, less, vertices, corner, first, out):
 
 
 @entry_noalloc
-def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at, corner, edges, edge_code, short):
+def _find_all_collapsed(task, drift, pieces, states, vertices, at, corner, edges, edge_code, short):
     """Leave of the short edges of some pieces those without length."""
-    task = make_task(data, region, space)
-    moves, old, new, jitter = states.shape[1], task.lines.ends, task.lines.ends_less, 0.0
+    data, moves, old, new, jitter = task.data, states.shape[1], task.lines.ends, task.lines.ends_less, 0.0
     for i in range(data.target_jitter.size):
         jitter = max(jitter, abs(data.target_jitter[i]))
     for f in range(pieces.size):
@@ -278,9 +276,9 @@ def _find_all_collapsed(data, region, space, drift, pieces, states, vertices, at
 
 def find_collapsed(data: Data, region: Region, split: Split, pieces: Ints, short: Bools) -> None:
     """Leave of some short edges, marked by their places in the split mesh, those of some pieces that have no length."""
-    mesh = split.mesh
+    mesh, space = split.mesh, make_space(data, region, closing=False)
     _find_all_collapsed(
-        data, region, make_space(data, region, closing=False), drift_of(data, 1), pieces, split.states(pieces),
+        open_task(data, region, space), drift_of(data, 1), pieces, split.states(pieces),
         mesh.vertices, mesh.facet_at, mesh.facet_vertices, mesh.facet_edges, mesh.edge_code, short,
     )  # fmt: skip
 
@@ -290,9 +288,8 @@ def find_collapsed(data: Data, region: Region, split: Split, pieces: Ints, short
 
 
 @entry_noalloc
-def _find_all_corners(data, region, space, drift, states, codes, distance, corners):
+def _find_all_corners(task, drift, states, codes, distance, corners):
     """Where the lines of two codes meet without jitter, for some pieces; corners that are not known better stay."""
-    task = make_task(data, region, space)
     task.jitter = 0.0
     moves = states.shape[1]
     v, error = task.lines.cross.high, task.lines.cross.error
@@ -325,5 +322,6 @@ def find_corners(
     """
     found = corners.copy()
     space = make_space(data, region, closing=False)
-    _find_all_corners(data, region, space, drift_of(data, 1), split.states(pieces), codes.astype(np.intp), distance, found)
+    task = open_task(data, region, space)
+    _find_all_corners(task, drift_of(data, 1), split.states(pieces), codes.astype(np.intp), distance, found)
     return found

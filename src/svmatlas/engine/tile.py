@@ -39,6 +39,7 @@ from svmatlas.engine.facet import drift_of
 from svmatlas.engine.layers import ACCURACY, FULL, PAUSED, close_all, judge, tidy
 from svmatlas.engine.maps import affine_maps
 from svmatlas.engine.names import enter, key_of
+from svmatlas.engine.record import open_record
 from svmatlas.engine.workspace import (
     HINT,
     INSIDE,
@@ -55,6 +56,7 @@ from svmatlas.engine.workspace import (
     Words,
     clear,
     make_space,
+    open_task,
 )
 from svmatlas.engine.zeros import sum_words
 from svmatlas.support.settings import SETTINGS
@@ -212,7 +214,7 @@ class Engine:
         """Which of some whole facets with given edges are ties; ``suspect``: 1 for thin ones, SLIM or FAR, else 0."""
         (tie, coarse), margin = np.zeros((2, len(states)), dtype=bool), np.zeros(2, dtype=np.int32)
         space, drift = make_space(self.data, region), drift_of(self.data, 1)
-        judge(self.data, region, space, states, drift, at, code, margin, suspect, tie, coarse)
+        judge(open_task(self.data, region, space), states, drift, at, code, margin, suspect, tie, coarse)
         if coarse.any():
             problem = self.exact_in(region, limit)
             for f in np.flatnonzero(coarse):
@@ -285,8 +287,8 @@ class _Work:
         done = int(counts["n_done"][0])
         goal = int(min(self.max_facets, done + self.pace.start()))
         outcome = close_all(
-            self.data, self.region, self.space, self.words, self.engine.drift, self.start.size, self.axes, self.answers,
-            self.arena, self.hints, goal,
+            open_task(self.data, self.region, self.space), self.space.neighbour, self.words, self.engine.drift,
+            self.start.size, self.axes, self.answers, open_record(self.arena), self.hints, goal,
         )  # fmt: skip
         self.pace.stop(int(counts["n_done"][0]) - done)
         self.engine.n_refined += int(polygon["n_refined"][0])

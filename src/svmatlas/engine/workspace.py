@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from svmatlas.engine.compiled import kernel
+from svmatlas.engine.compiled import entry_noalloc, kernel
 from svmatlas.engine.record import make_memory, make_record
 
 OUTSIDE, INSIDE, MARGIN = 0, 1, 2
@@ -499,3 +499,9 @@ def make_task(data, region, space):
         polygon=space.polygon[0],
     )
     return make_record(fields, space.memory)
+
+
+@entry_noalloc
+def open_task(data, region, space):
+    """A Task for kernels that Python calls. It must not outlive what it is made of."""
+    return make_task(data, region, space)

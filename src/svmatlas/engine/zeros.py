@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from svmatlas.engine.compiled import entry, kernel
+from svmatlas.engine.compiled import entry, kernel, kernel_shared
 from svmatlas.engine.doubledouble import UNIT
 from svmatlas.engine.facet import length_of
 from svmatlas.engine.lines import line_powers
@@ -175,7 +175,7 @@ def _solve(t):
     return True
 
 
-@kernel
+@kernel_shared
 def solve_words(t):
     """The maps modulo the prime, once for a facet whose points are gathered; False if they cannot be known."""
     if abs(t.facet.solved) != t.facet.serial:
@@ -192,7 +192,7 @@ def is_spanned(t, i):
     return dot(t.modular.normal, t.modular.rows[i]) == ZERO
 
 
-@kernel
+@kernel_shared
 def tied_in_pencil(t, i, j):
     """Have two lines of a pencil the same bound without jitter: n_i s_j = n_j s_i (``pencil_dd``)? After ``normal_to``."""
     if not solve_words(t):
@@ -208,7 +208,7 @@ def tied_in_pencil(t, i, j):
 # Lines, corners and determinants modulo the prime, all up to their sign
 
 
-@kernel
+@kernel_shared
 def line_words(t, code, out):
     """The line of a code."""
     if code < 0:
@@ -290,7 +290,7 @@ def _fill_ends(t, n):
     return True
 
 
-@kernel
+@kernel_shared
 def vanishes(t):
     """Has the polygon in hand no area where the jitter goes to zero? Then the facet is a tie. False if that is not proven."""
     n, join = t.polygon.n_corners, t.modular.end[0]
@@ -325,7 +325,7 @@ ROUNDINGS = 16.0
 """Roundings of a sum of some products, in units of its largest terms."""
 
 
-@kernel
+@kernel_shared
 def enter_corner(t, a, b):
     """The corner of two lines, once: words into ``modular.corner``, doubles into ``modular.corner_value``, with errors.
 

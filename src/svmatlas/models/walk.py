@@ -35,10 +35,10 @@ from svmatlas.engine.lines import tabulate_margin
 from svmatlas.engine.neighbourhood import count_below, find_bound
 from svmatlas.engine.pencil import ALL, find_pencil
 from svmatlas.engine.predicates import FIRST, NO_CODE
-from svmatlas.engine.record import make_memory, make_record
+from svmatlas.engine.record import make_memory, open_record
 from svmatlas.engine.refinement import refine
 from svmatlas.engine.tile import impossible, more_answers
-from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, QUESTION, Data, L, P, Q, Region, Space, make_space, make_task
+from svmatlas.engine.workspace import INSIDE, MARGIN, OUTSIDE, QUESTION, Data, L, P, Q, Region, Space, make_space, open_task
 from svmatlas.models.solve import smaller_costs
 from svmatlas.support.settings import SETTINGS
 from svmatlas.support.stopping import NEVER, TICK, Limit, Pace
@@ -349,10 +349,8 @@ def _record(t, corner, coarse, code, near, out, n):
 
 
 @entry_noalloc
-def _follow(data, region, space, near_data, near_space, near, out, state, drift, line, goal, answers, n):
+def _follow(t, s, near, out, state, drift, line, goal, answers, n):
     """Walk on from event n until the goal (CLOSED), the end of the buffers (PUT_OFF) or questions (ASKING)."""
-    t, s = make_task(data, region, space), make_task(near_data, region, near_space)
-    near, out = make_record(near, near.memory), make_record(out, out.memory)
     t.state, s.state = state, near.state
     s.pull.high, s.pull.low, s.pull.derivative, s.pull.n_points = t.pull.high, t.pull.low, t.pull.derivative, t.pull.n_points
     t.drift, s.drift = drift, drift
@@ -460,10 +458,7 @@ class Walker:
             self.limit.check()
             known, end = n, min(n + 1 + self.pace.start(), room)
             some = _first_steps(steps, end, end)
-            outcome, n = _follow(
-                self.data, self.region, self.space, self.near_data, self.near_space, self.near, some, state, drift,
-                -1 - line, -1 - goal, self.answers, n,
-            )  # fmt: skip
+            outcome, n = self._walk_on(some, state, drift, line, goal, self.answers, n)
             self.pace.stop(n - known)
             self.n_refined += int(self.space.polygon["n_refined"][0] + self.near_space.polygon["n_refined"][0])
             self.n_zero += int(self.space.polygon["n_zero"][0] + self.near_space.polygon["n_zero"][0])
@@ -479,6 +474,16 @@ class Walker:
                 self.n_exact += asked.size
         return n, PUT_OFF
 
+    def _walk_on(
+        self, steps: Steps, state: States, drift: float, line: int, goal: int, answers: npt.NDArray[np.void], n: int
+    ) -> tuple[int, int]:
+        """Walk on from event n; returns the outcome and the number of events."""
+        whole = open_task(self.data, self.region, self.space)
+        nearby = open_task(self.near_data, self.region, self.near_space)
+        near, out = open_record(self.near), open_record(steps)
+        found: tuple[int, int] = _follow(whole, nearby, near, out, state, drift, -1 - line, -1 - goal, answers, n)
+        return found
+
     def holds(self, state: States, line: int, goal: int) -> bool:
         """Does the facet of a partition certainly hold the corner of two lines? False if this takes exact arithmetic.
 
@@ -487,10 +492,8 @@ class Walker:
         """
         self.near.reach[0] = 0.0
         pull_of(self.data, state, self.space.pull)
-        outcome, n = _follow(
-            self.data, self.region, self.space, self.near_data, self.near_space, self.near, self._room(2), state.copy(),
-            drift_of(self.data, state.size), -1 - line, -1 - goal, np.empty(0, QUESTION), 0,
-        )  # fmt: skip
+        drift, none = drift_of(self.data, state.size), np.empty(0, QUESTION)
+        outcome, n = self._walk_on(self._room(2), state.copy(), drift, line, goal, none, 0)
         if outcome != CLOSED or n > 0:
             return False
         return bool(self.space.facet[0].n_margin < self.data.rank - 1) or self._scores_hold(state)
