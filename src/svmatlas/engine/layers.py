@@ -119,6 +119,7 @@ def _close_ringed(task, arena, f, hints):
             return EMPTY
         for c in range(3):
             edges.corner[j, c] = arena.corner[number, c]
+        edges.checked[j] = 1 if arena.crowded[number] else CLEAR
     task.polygon.n_corners = n
     for j in range(n):
         edges.sign[j] = edges.code[j] >= 0 and _is_on_margin(arena, f, edges.code[j] >> 1)
@@ -128,7 +129,7 @@ def _close_ringed(task, arena, f, hints):
     if plateau >= 0:
         arena.kind[arena.counts[0].n_done] = POSITIVES + plateau
         return CLOSED
-    kind = _kind_of_ringed(task, arena, f, hints)
+    kind = _kind_of_ringed(task, arena, f)
     arena.kind[arena.counts[0].n_done] = max(kind, PLAIN)
     return CLOSED if kind != UNKNOWN_KIND else EMPTY
 
@@ -137,7 +138,7 @@ UNKNOWN_KIND = -1
 
 
 @kernel
-def _kind_of_ringed(task, arena, f, hints):
+def _kind_of_ringed(task, arena, f):
     """The kind of a facet whose polygon is known from the facets around; UNKNOWN_KIND if it takes more to tell."""
     edges, n, kind = task.edges, task.polygon.n_corners, _kind_of(task, arena.margin[f])
     far = is_far(edges.corner, n)
@@ -145,8 +146,6 @@ def _kind_of_ringed(task, arena, f, hints):
     thin = far or (suspect and is_suspect(edges.corner, n, THIN))
     if suspect and not far and _is_between_tied(task, arena.margin[f], edges.code[:n], edges.sign):
         return TIE if thin else UNKNOWN_KIND  # a tie, or one if it is steep
-    for j in range(n):
-        edges.checked[j] = 1 if arena.crowded[hints[edges.hint[j]].number] else CLEAR
     who = who_may_be_tied(task) if kind == PLAIN else NOBODY
     if not suspect and who != EDGES:
         return CROWDED if who == ANYBODY else kind

@@ -134,14 +134,15 @@ def who_may_be_tied(t):
     A point that is tied is on the margin at all corners. At a clear one only M and the points of its two edges are. So such a
     point has an edge at each clear corner; it has one line, and so one edge.
     """
-    who, n = ANYBODY, t.polygon.n_corners
+    n, n_clear = t.polygon.n_corners, 0
     for j in range(n):
-        if t.edges.checked[j] == CLEAR:
-            who = NOBODY
-    for j in range(n if who == NOBODY else 0):
+        n_clear += t.edges.checked[j] == CLEAR
+    if n_clear == 0:
+        return ANYBODY
+    for j in range(n if n_clear < 3 else 0):  # an edge has two corners
         if is_edge_of_clear(t, j):
-            who = EDGES
-    return who
+            return EDGES
+    return NOBODY
 
 
 @kernel

@@ -257,6 +257,7 @@ class _Work:
         enter(self.arena.table_key, self.arena.table_value, self.arena.key[:1])
         self.arena.counts["layered"] = max_facets < np.inf  # these are the first facets then
         self.arena.plateau[:] = engine.plateaus & (max_facets == np.inf)
+        self.records = open_task(self.data, region, self.space), open_record(self.arena)
         self.hints = np.empty(CROWD, HINT)
         self.answers, self.asked = np.empty(0, QUESTION), -1  # all answers, and the facet that they are for
         self.pace = Pace(engine.pace, CHUNK)
@@ -275,6 +276,7 @@ class _Work:
                 return PAUSED
             if outcome == FULL and self.arena.key.size < self.capacity:
                 self.arena = larger(self.arena, min(2 * self.arena.key.size, self.capacity))
+                self.records = open_task(self.data, self.region, self.space), open_record(self.arena)
             elif outcome not in (PAUSED, ASKING) or (outcome == PAUSED and self.n_sharp >= self.max_facets):
                 return outcome
             if self.limit.expired:
@@ -286,9 +288,10 @@ class _Work:
         polygon["n_refined"] = polygon["n_zero"] = 0
         done = int(counts["n_done"][0])
         goal = int(min(self.max_facets, done + self.pace.start()))
+        task, arena = self.records
         outcome = close_all(
-            open_task(self.data, self.region, self.space), self.space.neighbour, self.words, self.engine.drift,
-            self.start.size, self.axes, self.answers, open_record(self.arena), self.hints, goal,
+            task, self.space.neighbour, self.words, self.engine.drift, self.start.size, self.axes, self.answers, arena,
+            self.hints, goal,
         )  # fmt: skip
         self.pace.stop(int(counts["n_done"][0]) - done)
         self.engine.n_refined += int(polygon["n_refined"][0])

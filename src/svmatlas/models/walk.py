@@ -403,6 +403,7 @@ class Walker:
         self.space = make_space(self.data, self.region)
         self.near, self.near_data, self.near_space = make_near(self.data, self.region)
         self.exact = ExactProblem(self.data, self.region)
+        self._open()
         self.stop_at(limit)
         self.pace = Pace(FIRST_EVENTS, STRIDE)
         self.weights = weights
@@ -414,8 +415,14 @@ class Walker:
         """Walk along other lines, of which there are no more than there is room for, with the same workspaces."""
         self.region, self.weights = _region_of(lines), weights
         self.exact = self.exact.turned(self.region)
+        self._open()
         self.near.patience[:] = 0
         self.stop_at(limit)
+
+    def _open(self) -> None:
+        """Records of all points and of the near ones, for walks along these lines."""
+        whole, near = (self.data, self.space), (self.near_data, self.near_space)
+        self.records = *(open_task(data, self.region, space) for data, space in (whole, near)), open_record(self.near)
 
     def _room(self, n: int) -> Steps:
         return _make_steps(n, n if self.weights else 0, self.data.rows.shape[1])
@@ -478,10 +485,7 @@ class Walker:
         self, steps: Steps, state: States, drift: float, line: int, goal: int, answers: npt.NDArray[np.void], n: int
     ) -> tuple[int, int]:
         """Walk on from event n; returns the outcome and the number of events."""
-        whole = open_task(self.data, self.region, self.space)
-        nearby = open_task(self.near_data, self.region, self.near_space)
-        near, out = open_record(self.near), open_record(steps)
-        found: tuple[int, int] = _follow(whole, nearby, near, out, state, drift, -1 - line, -1 - goal, answers, n)
+        found: tuple[int, int] = _follow(*self.records, open_record(steps), state, drift, -1 - line, -1 - goal, answers, n)
         return found
 
     def holds(self, state: States, line: int, goal: int) -> bool:
