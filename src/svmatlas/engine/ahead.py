@@ -85,10 +85,20 @@ def read_kernels(explore: bool) -> list[Kernel]:
 
 
 def compiled_kernels() -> list[Row]:
-    """All kernels that were compiled in this process, those that take records first: most of the engine, in one process."""
-    found = [(k.py_func, signature) for k in compiled.WHOLES for signature in k.signatures]
-    found.sort(key=lambda row: not any(map(is_record, row[1])))
-    return [(f.__module__, f.__name__, tuple(json.dumps(describe(kind)) for kind in kinds)) for f, kinds in found]
+    """All kernels that were compiled in this process, in an order that two processes share best.
+
+    First the entries that take records, most of the engine; then other entries; then the shared kernels that all of these need,
+    those that need most themselves at the end. So one process has what is small of these when the other has what is large.
+    """
+    found = [(k.py_func, kinds, *_place(k, kinds)) for k in compiled.WHOLES for kinds in k.signatures]
+    found.sort(key=lambda row: row[2:])
+    return [(f.__module__, f.__name__, tuple(json.dumps(describe(kind)) for kind in kinds)) for f, kinds, *_ in found]
+
+
+def _place(kernel: Any, kinds: Any) -> tuple[bool, bool, int]:
+    library = kernel.overloads[kinds].library
+    shared = hasattr(library, "shared")
+    return shared, not any(map(is_record, kinds)), len(library.needs) if shared else 0
 
 
 def write_list(lists: dict[str, list[Row]]) -> None:

@@ -117,7 +117,9 @@ class Cache(NullCache):
         needs, compiled = pickle.loads(data)
         for module, name, kinds in needs:
             getattr(sys.modules[module], name).compile(kinds)
-        return self._mark(sig, CompileResult._rebuild(target_context, *compiled))
+        data = self._mark(sig, CompileResult._rebuild(target_context, *compiled))
+        data.library.needs = needs
+        return data
 
     def save_overload(self, sig, data):
         library = self._mark(sig, data).library
