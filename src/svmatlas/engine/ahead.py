@@ -87,7 +87,7 @@ def read_kernels(explore: bool) -> list[Kernel]:
 def compiled_kernels() -> list[Row]:
     """All kernels that were compiled in this process, in an order that two processes share best.
 
-    First the entries that take records, most of the engine; then other entries; then the shared kernels that all of these need,
+    First the entries that take records, most of the engine; then other entries; then the shared kernels that they need,
     those that need most themselves at the end. So one process has what is small of these when the other has what is large.
     """
     found = [(k.py_func, kinds, *_place(k, kinds)) for k in compiled.WHOLES for kinds in k.signatures]
