@@ -113,6 +113,7 @@ def _close_ringed(task, arena, f, hints):
     n, _, closed = path_of(hints, edges.code, edges.hint)
     if n < 3 or not closed:
         return EMPTY
+    task.polygon.n_corners, n_clear = n, 0
     for j in range(n):
         number = hints[edges.hint[j]].number
         if number < 0:
@@ -120,7 +121,10 @@ def _close_ringed(task, arena, f, hints):
         for c in range(3):
             edges.corner[j, c] = arena.corner[number, c]
         edges.checked[j] = 1 if arena.crowded[number] else CLEAR
-    task.polygon.n_corners = n
+        n_clear += edges.checked[j] == CLEAR
+    if n_clear > 2 and _is_wide_and_mixed(task, arena.margin[f]):
+        arena.kind[arena.counts[0].n_done] = PLAIN
+        return CLOSED
     for j in range(n):
         edges.sign[j] = edges.code[j] >= 0 and _is_on_margin(arena, f, edges.code[j] >> 1)
     plateau = _plateau_of(task, arena, arena.margin[f], n)
@@ -132,6 +136,13 @@ def _close_ringed(task, arena, f, hints):
     kind = _kind_of_ringed(task, arena, f)
     arena.kind[arena.counts[0].n_done] = max(kind, PLAIN)
     return CLOSED if kind != UNKNOWN_KIND else EMPTY
+
+
+@kernel
+def _is_wide_and_mixed(task, margin):
+    """Is the polygon in hand no suspect, and are both classes in M? Then it is no tie, and on no plateau."""
+    corner, n = task.edges.corner, task.polygon.n_corners
+    return min(margin[P], margin[Q]) > 0 and not is_far(corner, n) and not is_suspect(corner, n, WIDE)
 
 
 UNKNOWN_KIND = -1

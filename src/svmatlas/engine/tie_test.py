@@ -170,7 +170,9 @@ def is_far(corner, n):
     p, q, l = 0.0, 0.0, 0.0
     for j in range(n):
         p, q, l = max(p, corner[j, P]), max(q, corner[j, Q]), max(l, corner[j, L])
-    return min(p, q, l) < THIN
+        if min(p, q, l) >= THIN:
+            return False
+    return True
 
 
 @kernel
