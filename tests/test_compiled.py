@@ -6,6 +6,7 @@ import ast
 import ctypes
 import importlib
 import inspect
+import json
 import os
 import shutil
 import stat
@@ -13,11 +14,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numba import typeof
 from numba.core.registry import CPUDispatcher
 
 import svmatlas
-from svmatlas.engine import ahead, cache
+from svmatlas.engine import ahead, cache, compiled
+from svmatlas.engine.workspace import HINT
 
 CODE = """
 import json
@@ -47,6 +51,30 @@ def test_types_survive_the_list():
     assert len(kernels) == ahead.LIST.read_text().count('\n["svmatlas.')  # all are there
     for kernel, kinds in kernels:
         assert [ahead.parse(ahead.describe(kind)) for kind in kinds] == list(kinds), kernel
+
+
+def test_kernels_whose_records_have_changed_are_left_for_their_first_use(tmp_path, monkeypatch):
+    """The list is out of date then, and would be written anew by what reads it."""
+    lists = json.loads(ahead.LIST.read_text())
+    task = next(n for n, kind in enumerate(lists["types"]) if kind[0] == "opened" and kind[1][1].endswith(":Task"))
+    before = ahead.read_kernels(explore=True)
+    lists["types"][task][1].pop()
+    (tmp_path / "kernels.json").write_text(json.dumps(lists))
+    monkeypatch.setattr(ahead, "LIST", tmp_path / "kernels.json")
+    kept = [lists["explore"][n][2] for n in range(len(before)) if task not in lists["explore"][n][2]]
+    assert 0 < len(ahead.read_kernels(explore=True)) == len(kept) < len(before)
+
+
+def test_shared_kernels_have_one_name_in_all_processes():
+    """Numba names NumPy's records by a number of the process, and what is cached by two processes would not be found."""
+
+    def draft(hints):
+        return hints[0].first
+
+    shared = compiled.kernel_shared(draft)
+    compiled.WHOLES.remove(shared)
+    with pytest.raises(TypeError, match="number of the process"):
+        shared.compile((typeof(np.zeros(1, HINT)),))
 
 
 def test_kernels_take_nothing_from_modules_without_kernels():

@@ -67,7 +67,10 @@ def parse(text: Any) -> Any:
     if text[0] == "opened":
         return record_type.Record(parse(text[1]))
     module, name = text[1].split(":")
-    return types.BaseTuple.from_types([parse(part) for part in text[2:]], getattr(import_module(module), name))
+    kind, parts = getattr(import_module(module), name), [parse(part) for part in text[2:]]
+    if len(parts) != len(getattr(kind, "_fields", parts)):
+        raise ValueError(f"{name} has other fields by now")
+    return types.BaseTuple.from_types(parts, kind)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -75,11 +78,11 @@ def parse(text: Any) -> Any:
 
 
 def read_kernels(explore: bool) -> list[Kernel]:
-    """All kernels, or those of ``explore``; not those that are there no longer, or have become drafts."""
+    """All kernels, or those of ``explore``; not those that are there no longer, take other records, or have become drafts."""
     lists, found = json.loads(LIST.read_text()), []
     parsed = cache(lambda number: parse(lists["types"][number]))
     for module, name, kinds in lists["explore"] + ([] if explore else lists["other"]):
-        with suppress(ImportError, AttributeError):
+        with suppress(ImportError, AttributeError, ValueError):
             found.append((getattr(import_module(module), name), tuple(map(parsed, kinds))))
     return [row for row in found if row[0] in compiled.WHOLES]
 

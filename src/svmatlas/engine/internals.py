@@ -11,6 +11,7 @@ import gc
 import pickle
 import sys
 
+from numba import types
 from numba.core.caching import NullCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import Compiler, CompileResult, Flags
@@ -94,6 +95,12 @@ class WholeCompiler(DraftCompiler):
 
 class SharedCompiler(WholeCompiler):
     """Of kernels that are machine code of their own, which others find by a name: it is the same in all processes."""
+
+    def __init__(self, typingctx, targetctx, library, args, *rest):
+        for kind in args:
+            if isinstance(getattr(kind, "dtype", kind), types.Record):
+                raise TypeError(f"{kind} has a number of the process in names: shared kernels take it as a field of a record")
+        super().__init__(typingctx, targetctx, library, args, *rest)
 
     def define_pipelines(self):
         self.state.func_id.unique_id = None

@@ -404,11 +404,11 @@ def _reduce_pencil(t):
 
 
 @kernel
-def _pencil_known(t, hints):
+def _pencil_known(t):
     """Are both lines of the pencil among the known edges? Then take them."""
     first, second = NONE, NONE
-    for n in range(2 * hints.size):
-        k = code_of_hint(hints, n)
+    for n in range(2 * t.hints.size):
+        k = code_of_hint(t.hints, n)
         if k >= 0 and t.factor.slot[k >> 1] < 0 and k != first:
             first, second = k, first
     if second == NONE:
@@ -418,13 +418,13 @@ def _pencil_known(t, hints):
 
 
 @kernel
-def _has_known(t, hints):
+def _has_known(t):
     """Are all score lines among the known edges lines of the pencil found?
 
     If not, it was chosen from too few points: a corner that is known badly may be far from the ball.
     """
-    for n in range(2 * hints.size):
-        k = code_of_hint(hints, n)
+    for n in range(2 * t.hints.size):
+        k = code_of_hint(t.hints, n)
         if k >= 0 and t.factor.slot[k >> 1] < 0 and k != t.facet.pencil[0] and k != t.facet.pencil[1]:
             return False
     return True
@@ -435,11 +435,11 @@ ALL, ONLY_NEAR = np.arange(2)
 
 
 @kernel
-def _all_in_ball(t, hints):
+def _all_in_ball(t):
     """Are all known corners in the ball?"""
-    for k in range(hints.size if t.facet.in_ball == 1 else 0):
-        if hints[k].number >= 0:
-            v = t.known[hints[k].number]
+    for k in range(t.hints.size if t.facet.in_ball == 1 else 0):
+        if t.hints[k].number >= 0:
+            v = t.known[t.hints[k].number]
             weights_at(t, v[0], v[1], v[2])
             if not is_in_ball(t, v[2], 0.0):
                 return False
@@ -459,18 +459,18 @@ def is_near(t):
 
 
 @kernel_shared
-def find_pencil(t, hints, near):
+def find_pencil(t, near):
     """Tabulate the lines of the pencil, which are looked for once in a facet; False if that takes exact arithmetic.
 
     ``near``: ONLY_NEAR if it is enough to look among the points that are near the known corners, else ALL.
     """
     if t.facet.reduced != t.facet.serial:
         t.facet.pencil_is_near = 0
-        if not _pencil_known(t, hints):
+        if not _pencil_known(t):
             if near == ONLY_NEAR and not _pencil_answered(t):
-                t.facet.pencil_is_near = _all_in_ball(t, hints)
+                t.facet.pencil_is_near = _all_in_ball(t)
             outcome = _reduce_pencil(t)
-            if t.facet.pencil_is_near == 1 and (outcome == ASKING or not _has_known(t, hints)):  # answers hold for all points
+            if t.facet.pencil_is_near == 1 and (outcome == ASKING or not _has_known(t)):  # answers hold for all points
                 t.facet.pencil_is_near, t.polygon.n_asked = 0, 0
                 t.facet.pencil[0], t.facet.pencil[1] = -1, -1
                 outcome = _reduce_pencil(t)

@@ -197,7 +197,7 @@ def _attempt(t, hints):
 def _attempt_with(t, hints, near):
     """Do so with a pencil that is chosen from ALL points, or from those ONLY_NEAR the known corners."""
     t.polygon.n_asked = 0
-    if t.facet.n_margin == t.data.rank - 1 and not find_pencil(t, hints, near):
+    if t.facet.n_margin == t.data.rank - 1 and not find_pencil(t, near):
         return ASKING
     if not _start_from(t, hints):
         _start(t)
@@ -284,6 +284,7 @@ def close_facet(t, hints):
 
     ``hints`` are known corners, or known edges (see HINT): clipped first, and not checked again.
     """
+    t.hints = hints
     if not solve_maps(t):
         return BROKEN
     tabulate_margin(t)

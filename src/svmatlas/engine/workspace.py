@@ -311,6 +311,7 @@ class Task(NamedTuple):
     drift: float  # bound on the error of the pulls
     answers: npt.NDArray[np.void]  # of QUESTION, with answers
     known: Floats  # (n, 3) corners of other facets, none of them coarse (polygon.py)
+    hints: npt.NDArray[np.void]  # of HINT, those that are known of this facet
     shortest: float
     n_near_wanted: int
     factor: Factor
@@ -484,6 +485,7 @@ def make_task(data, region, space):
         drift=0.0,
         answers=space.lines.asked[:0],
         known=region.corners,
+        hints=space.lines.no_hints,
         shortest=space.shortest,
         n_near_wanted=space.n_near_wanted,
         factor=space.factor,

@@ -85,7 +85,7 @@ def _attempt(t, line, goal):
     """The line through which the path leaves, with the precision that the maps have."""
     t.polygon.n_asked = 0
     t.polygon.crossed[0] = NO_CODE
-    if t.facet.n_margin == t.data.rank - 1 and not find_pencil(t, t.lines.no_hints, ALL):
+    if t.facet.n_margin == t.data.rank - 1 and not find_pencil(t, ALL):
         return ASKING, goal
     code = goal
     for _ in range(2 * t.edges.code.size):  # each line is nearer than the one before
