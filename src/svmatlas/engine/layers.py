@@ -539,18 +539,47 @@ def _crowd(task, arena, tied):
     """Mark the corners of the facet in hand that are clear, and in the arena the new ones that are crowded.
 
     All corners of a tie are, and those at infinity or almost there: the jitter of weights, times the costs, hides what meets
-    there. Where weights are wanted pieces are not put together: there all count as crowded. With |M| = rank beta is the
-    same at all corners, and so are the points on the margin.
+    there. Where weights are wanted pieces are not put together: there all count as crowded.
     """
     first, edges, unasked = arena.at[arena.counts[0].n_done], task.edges, arena.beta.shape[0] > 0
-    same, seen, crowded = task.facet.n_margin == task.data.rank, False, False
-    for j in range(task.polygon.n_corners):
-        number, hidden = arena.vertex[first + j], tied or unasked or not edges.corner[j, L] > THIN
+    n, same, seen, crowded = task.polygon.n_corners, task.facet.n_margin == task.data.rank, False, False
+    for j in range(n):
+        if not _is_new(task, j):
+            edges.checked[j] = 1 if arena.crowded[arena.vertex[first + j]] else CLEAR
+    for j in range(n):
         if _is_new(task, j):
-            if not (hidden or (same and seen)):
-                seen, crowded = True, is_crowded(task, j)
-            arena.crowded[number] = hidden or crowded
-        edges.checked[j] = 1 if arena.crowded[number] else CLEAR
+            if tied or unasked or not edges.corner[j, L] > THIN:
+                hidden = True
+            else:
+                hidden = False
+                if not (same and seen):
+                    seen, crowded = True, not _has_clear_twin(task, j) and is_crowded(task, j)
+            arena.crowded[arena.vertex[first + j]] = hidden or crowded
+            edges.checked[j] = 1 if hidden or crowded else CLEAR
+
+
+@kernel
+def _has_clear_twin(task, j):
+    """Is a corner with the weights of corner j known to be clear? Then so is j: the same points are on the margin.
+
+    With |M| = rank all corners have the same weights, with one less those at both ends of a line of the pencil.
+    """
+    edges, n, short = task.edges, task.polygon.n_corners, task.data.rank - task.facet.n_margin
+    before, after = j - 1 if j > 0 else n - 1, j + 1 if j + 1 < n else 0
+    if short == 1:
+        return (edges.checked[before] == CLEAR and _is_of_pencil(task, edges.code[j])) or (
+            edges.checked[after] == CLEAR and _is_of_pencil(task, edges.code[after])
+        )
+    for k in range(n if short == 0 else 0):
+        if edges.checked[k] == CLEAR:
+            return True
+    return False
+
+
+@kernel
+def _is_of_pencil(task, code):
+    """Is an edge a score line, where |M| = rank - 1?"""
+    return code >= 0 and task.factor.slot[code >> 1] < 0
 
 
 @kernel
