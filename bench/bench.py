@@ -195,6 +195,7 @@ def explore_timed(X, y, **arguments):
 def run_growth(picture=None, time_budget=300.0):
     """Facets and time against N, and their exponents by least squares in logarithms; the time is that of one run."""
     compile_all()
+    explore_timed(*gaussian(30, 2))  # kernels are loaded when they are first called
     print(
         "| d | N | facets (pieces) | time | time per piece | share of a LinearSVC fit | atlas |\n|---|---|---|---|---|---|---|"
     )
