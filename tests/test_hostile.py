@@ -50,6 +50,11 @@ def test_the_measure_finds_wrong_models():
 # The gate
 
 
+def test_a_part_of_a_map_may_have_nothing_but_ties():
+    """Three pieces without area, of rows that differ in scale by 1e11 beside a large bias: they were united for ever."""
+    assert hostile.trial(3001087) == "right, partial"
+
+
 def spans(low, high, seed=0):
     """Data whose entries are of sizes between these powers of ten."""
     rng = np.random.default_rng(seed)

@@ -303,6 +303,8 @@ def _unite(data: Data, region: Region, words: Words, split: Split, start: States
     if np.any(flat & split.plateau):
         raise UnclosedError  # it has no area: the pieces tell more
     if flat.any() and not (flat | (group < 0)).all():  # ties up to rounding of the data
+        if split.tie.all():
+            return untied(split)  # a part of a map, and nothing but ties
         return _unite(data, region, words, split._replace(kind=np.where(flat, TIE, split.kind)), start, pool)
     root = group[_first_of(split, group, start, data)]
     canonical = _number(data, region, split, facets, group, int(root), rings, pool)
