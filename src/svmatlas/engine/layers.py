@@ -548,12 +548,9 @@ def _crowd(task, arena, tied):
             edges.checked[j] = 1 if arena.crowded[arena.vertex[first + j]] else CLEAR
     for j in range(n):
         if _is_new(task, j):
-            if tied or unasked or not edges.corner[j, L] > THIN:
-                hidden = True
-            else:
-                hidden = False
-                if not (same and seen):
-                    seen, crowded = True, not _has_clear_twin(task, j) and is_crowded(task, j)
+            hidden = tied or unasked or not edges.corner[j, L] > THIN
+            if not (hidden or (same and seen)):
+                seen, crowded = True, not _has_clear_twin(task, j) and is_crowded(task, j)
             arena.crowded[arena.vertex[first + j]] = hidden or crowded
             edges.checked[j] = 1 if hidden or crowded else CLEAR
 
