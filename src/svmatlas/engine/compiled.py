@@ -1,8 +1,8 @@
 """How the kernels are compiled: those that Python calls as a whole, with what they call. Where they are kept: cache.py.
 
 Only the kernels that Python calls, and large ones that several kernels share, are optimised, become machine code, and are
-cached on disk. The others are drafts that are linked into them (internals.py). The first use of the package takes a third of
-the time that way.
+cached on disk. The others are drafts that are linked into them (internals.py). The first use of the package takes less than
+half of the time that way.
 
 Three ways to run a kernel:
 

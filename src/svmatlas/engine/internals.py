@@ -59,8 +59,8 @@ class _Flags(Flags):
     __eq__ = object.__eq__
 
 
-def _call_old_what_is_new():
-    """Let the search for garbage pass over what is new when it starts again: that is needed, and much."""
+def _age_new_objects():
+    """Move new objects to the oldest generation: the garbage collector would look through all of them at once."""
     if not gc.get_freeze_count():
         gc.freeze()
         gc.unfreeze()
@@ -80,7 +80,7 @@ class DraftCompiler(Compiler):
             return super().compile_extra(func)
         finally:
             if search:
-                _call_old_what_is_new()
+                _age_new_objects()
                 gc.enable()
 
     def define_pipelines(self):

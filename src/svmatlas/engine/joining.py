@@ -217,7 +217,7 @@ class _Growing:
         if self.size > len(self.memory):
             old = self.memory
             self.memory = np.empty((4 * self.size, *old.shape[1:]), dtype=old.dtype)  # takes no memory until it is filled
-            self.memory[:start].view(np.uint8)[...] = old[:start].view(np.uint8)  # records are copied field by field, else
+            self.memory[:start].view(np.uint8)[...] = old[:start].view(np.uint8)  # NumPy copies records by fields
         return self.memory[start : self.size]
 
     def append(self, more: npt.NDArray[Any]) -> None:

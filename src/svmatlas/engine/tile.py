@@ -257,12 +257,16 @@ class _Work:
         enter(self.arena.table_key, self.arena.table_value, self.arena.key[:1])
         self.arena.counts["layered"] = max_facets < np.inf  # these are the first facets then
         self.arena.plateau[:] = engine.plateaus & (max_facets == np.inf)
-        self.records = open_task(self.data, region, self.space), open_record(self.arena)
+        self._open()
         self.hints = np.empty(CROWD, HINT)
         self.answers, self.asked = np.empty(0, QUESTION), -1  # all answers, and the facet that they are for
         self.pace = Pace(engine.pace, CHUNK)
         self.sharpened: list[tuple[int, Floats]] = []  # closed facets with corners from exact arithmetic
         self.n_sharp = 0  # all closed facets up to this one are known well
+
+    def _open(self) -> None:
+        """Records of the tile and of its arena, as long as the arena has room."""
+        self.records = open_task(self.data, self.region, self.space), open_record(self.arena)
 
     def run(self) -> int:
         """Close facets until the tile is done, or it is time to stop; returns the outcome."""
@@ -276,7 +280,7 @@ class _Work:
                 return PAUSED
             if outcome == FULL and self.arena.key.size < self.capacity:
                 self.arena = larger(self.arena, min(2 * self.arena.key.size, self.capacity))
-                self.records = open_task(self.data, self.region, self.space), open_record(self.arena)
+                self._open()
             elif outcome not in (PAUSED, ASKING) or (outcome == PAUSED and self.n_sharp >= self.max_facets):
                 return outcome
             if self.limit.expired:
